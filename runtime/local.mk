@@ -140,6 +140,7 @@ rank_sources = \
 	%D%/files.h \
 	%D%/grammar/gram.h \
 	%D%/grammar/gram_apart.c \
+	%D%/grammar/gram_calls.c \
 	%D%/grammar/gram_finish.c \
 	%D%/grammar/gram_guide.c \
 	%D%/grammar/gram_kinds.c \
@@ -158,8 +159,12 @@ rank_sources = \
 	%D%/rt.h \
 	%D%/scratch.c \
 	%D%/scratch.h \
+	%D%/serve/calls.c \
+	%D%/serve/calls.h \
 	%D%/serve/chat.c \
 	%D%/serve/chat.h \
+	%D%/serve/chat_forms.h \
+	%D%/serve/chat_write.c \
 	%D%/serve/codec.c \
 	%D%/serve/codec.h \
 	%D%/serve/draw.c \
@@ -177,6 +182,8 @@ rank_sources = \
 	%D%/serve/request.h \
 	%D%/serve/request_prompts.c \
 	%D%/serve/request_reader.h \
+	%D%/serve/request_tools.c \
+	%D%/serve/request_values.c \
 	%D%/serve/scheduler.c \
 	%D%/serve/scheduler.h \
 	%D%/serve/sequences.h \

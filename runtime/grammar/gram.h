@@ -56,6 +56,9 @@ enum gram_kind {
 	GRAM_NUMBER,		/* any */
 	GRAM_RANGE,		/* a number without an exponent, in bounds */
 	GRAM_LITERALS,		/* one of its texts */
+	/* the root alone: values with texts around them.  Its second text
+	 * stands between two, and begins with the first, which ends it. */
+	GRAM_SERIES,
 };
 
 enum {
@@ -80,7 +83,8 @@ struct gram_node {
 	 * most = -1 of characters and items: any number */
 	int64_t least, most;
 	int32_t decimals;
-	/* of an array its items, of an object its other members; -1: none */
+	/* of an array or a series its items, of an object its other members;
+	 * -1: none */
 	int32_t inner;
 	int32_t pattern;	/* that a string follows; -1: none */
 	/* alternatives, members in their order, or nothing */

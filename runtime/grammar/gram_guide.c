@@ -37,6 +37,7 @@ rt_guide_open(struct rt_guide **out, const struct rt_grammar *g,
 		x->frames = calloc(s->longest + 2, sizeof *x->frames);
 		gram_begin(&x->w);
 		x->n = x->w.n;
+		x->nframes = x->w.nframes;
 	}
 	if (x && x->level && x->frames && !x->w.failed) {
 		return RT_OK;

@@ -394,6 +394,35 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 }
 
+/* ---- series ---- */
+
+/* After an item: the text that ends the series, or the one before the next. */
+static void
+next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
+	       unsigned char byte)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	if (way->phase == GRAM_AFTER) {
+		way->from = x->text;
+		way->to = x->text + (way->count == x->most ? 1 : x->ntexts);
+		way->at = 0;
+	}
+	narrow(w->g, way, byte);
+	if (way->from == way->to) {
+		return;
+	}
+	way->phase = GRAM_INSIDE;
+	if (way->from > x->text && is_whole(w->g, way)) {
+		way->count++;
+		gram_add_inner(w, from, way, x->inner);
+	} else if (way->to - way->from == 1 && is_whole(w->g, way)) {
+		end_value(w, from, way);
+	} else {
+		gram_add_way(w, from, way);
+	}
+}
+
 /* ---- all of them ---- */
 
 static void
@@ -435,6 +464,10 @@ may_end(const struct gram_ways *w, const struct gram_way *way)
 	if (x->kind == GRAM_LITERALS) {
 		return way->phase == GRAM_INSIDE && is_whole(w->g, way);
 	}
+	if (x->kind == GRAM_SERIES) {
+		return way->phase == GRAM_INSIDE && way->from == x->text &&
+		       is_whole(w->g, way);
+	}
 	return (x->kind == GRAM_NUMBER || x->kind == GRAM_RANGE) &&
 	       gram_number_may_end(x, way);
 }
@@ -467,6 +500,10 @@ next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
 		next_in_array(w, from, way, byte);
 		return;
 	}
+	if (x->kind == GRAM_SERIES) {
+		next_in_series(w, from, way, byte);
+		return;
+	}
 	ends = may_end(w, way);
 	around = gram_end_of_value(w, way);
 	if (x->kind == GRAM_LITERALS) {
@@ -475,7 +512,7 @@ next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
 		gram_add_way(w, from, way);
 	}
 	if (ends && around.phase == GRAM_AFTER) {
-		/* what is around is an object or an array */
+		/* what is around is an object, an array or a series */
 		next_of_way(w, from, &around, byte);
 	}
 }
@@ -483,7 +520,14 @@ next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
 void
 gram_begin(struct gram_ways *w)
 {
-	gram_add_values(w, w->n, w->g->root, -1, 0);
+	const struct gram_node *x = &w->g->nodes[w->g->root];
+	struct gram_way series = { .node = w->g->root, .up = -1, .count = 1 };
+
+	if (x->kind == GRAM_SERIES) {
+		gram_add_inner(w, w->n, &series, x->inner);
+	} else {
+		gram_add_values(w, w->n, w->g->root, -1, 0);
+	}
 }
 
 size_t

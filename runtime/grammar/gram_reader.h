@@ -1,6 +1,6 @@
 /*
- * Private to gram_reader.c, gram_kinds.c and gram_schema.c: the schema that is
- * read.
+ * Private to gram_reader.c, gram_kinds.c, gram_schema.c and gram_calls.c: the
+ * schema that is read.
  */
 #ifndef RT_GRAM_READER_H
 #define RT_GRAM_READER_H
@@ -47,6 +47,16 @@ int32_t gram_node_of(struct schema_reader *x, int32_t value);
 struct gram_node *gram_node_at(struct schema_reader *x, int32_t node);
 /* Adds a node as an alternative. */
 bool gram_add_alternative(struct schema_reader *x, int32_t node);
+
+/* ---- gram_schema.c ---- */
+
+/* A grammar with the nodes of any value; NULL: memory is out. */
+struct rt_grammar *gram_open(void);
+/* Adds the nodes of a schema to x->g. */
+bool gram_read_schema(struct schema_reader *x, int32_t *root);
+bool gram_check_schema(struct schema_reader *x, int32_t root, int32_t wide);
+/* All but x->g. */
+void gram_release_schema(struct schema_reader *x);
 
 /* ---- gram_kinds.c ---- */
 

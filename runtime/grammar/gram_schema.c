@@ -309,21 +309,6 @@ add_any(struct rt_grammar *g)
 	       gram_add_text(g, "null", 4, 0) && gram_add_text(g, "true", 4, 0);
 }
 
-enum rt_status
-rt_grammar_of_object(struct rt_grammar **out, struct rt_error *err)
-{
-	struct rt_grammar *g = calloc(1, sizeof *g);
-	int32_t wide;
-
-	*out = g;
-	if (!g || !add_any(g) || !gram_finish(g, &wide)) {
-		rt_grammar_free(g);
-		*out = NULL;
-		return rt_no_memory(err, NULL);
-	}
-	return RT_OK;
-}
-
 /* Whether each two schemas of a list hold for no value together. */
 static bool
 is_apart(struct schema_reader *x, int32_t list)
@@ -341,15 +326,13 @@ is_apart(struct schema_reader *x, int32_t list)
 	return true;
 }
 
-/* What is known only once all schemas are nodes. */
-static bool
-check_grammar(struct schema_reader *x)
+/* What is wrong with one of several schemas of a grammar, which is known once
+ * all are nodes; its union *wide has too many alternatives. */
+bool
+gram_check_schema(struct schema_reader *x, int32_t root, int32_t wide)
 {
-	int32_t wide, i;
+	int32_t i;
 
-	if (!gram_finish(x->g, &wide)) {
-		return gram_no_memory(x);
-	}
 	for (i = 0; i < x->t.n && wide >= 0; i++) {
 		if (x->node_of[i] == wide) {
 			return gram_wrong(x, i, "comes to more than %d "
@@ -365,7 +348,7 @@ check_grammar(struct schema_reader *x)
 				"may");
 		}
 	}
-	if (gram_node_at(x, x->g->root)->height > GRAM_DEPTH) {
+	if (gram_node_at(x, root)->height > GRAM_DEPTH) {
 		return gram_wrong(x, 0,
 				  "is followed by no value, or by none that "
 				  "is nested at most %d deep",
@@ -374,8 +357,20 @@ check_grammar(struct schema_reader *x)
 	return true;
 }
 
-static bool
-read_schema(struct schema_reader *x)
+struct rt_grammar *
+gram_open(void)
+{
+	struct rt_grammar *g = calloc(1, sizeof *g);
+
+	if (g && !add_any(g)) {
+		rt_grammar_free(g);
+		g = NULL;
+	}
+	return g;
+}
+
+bool
+gram_read_schema(struct schema_reader *x, int32_t *root)
 {
 	int32_t n, i;
 
@@ -383,41 +378,66 @@ read_schema(struct schema_reader *x)
 		return false;
 	}
 	n = x->t.n;
-	x->g = calloc(1, sizeof *x->g);
 	x->node_of = malloc((size_t)n * sizeof *x->node_of);
 	x->todo = malloc((size_t)n * sizeof *x->todo);
 	x->apart = malloc((size_t)n * sizeof *x->apart);
-	if (!x->g || !x->node_of || !x->todo || !x->apart || !add_any(x->g)) {
+	if (!x->node_of || !x->todo || !x->apart) {
 		return gram_no_memory(x);
 	}
 	for (i = 0; i < n; i++) {
 		x->node_of[i] = -1;
 	}
-	x->g->root = gram_node_of(x, 0);
+	*root = gram_node_of(x, 0);
 	for (i = 0; i < x->ntodo; i++) {
 		if (!fill_schema(x, x->todo[i])) {
 			return false;
 		}
 	}
-	return check_grammar(x);
+	return true;
+}
+
+void
+gram_release_schema(struct schema_reader *x)
+{
+	gram_tree_release(&x->t);
+	rt_text_release(&x->text);
+	free(x->node_of);
+	free(x->todo);
+	free(x->apart);
 }
 
 enum rt_status
 rt_grammar_of_schema(struct rt_grammar **out, struct rt_json *j)
 {
-	struct schema_reader x = { .j = j,
+	struct schema_reader x = { .j = j, .g = gram_open(),
 				   .text.alloc = rt_alloc_or_libc(NULL) };
+	int32_t wide;
 
 	*out = NULL;
-	if (read_schema(&x)) {
+	if (!x.g) {
+		gram_no_memory(&x);
+	} else if (gram_read_schema(&x, &x.g->root) &&
+		   (gram_finish(x.g, &wide) || gram_no_memory(&x)) &&
+		   gram_check_schema(&x, x.g->root, wide)) {
 		*out = x.g;
 		x.g = NULL;
 	}
 	rt_grammar_free(x.g);
-	gram_tree_release(&x.t);
-	rt_text_release(&x.text);
-	free(x.node_of);
-	free(x.todo);
-	free(x.apart);
+	gram_release_schema(&x);
 	return j->status;
+}
+
+enum rt_status
+rt_grammar_of_object(struct rt_grammar **out, struct rt_error *err)
+{
+	struct rt_grammar *g = gram_open();
+	int32_t wide;
+
+	*out = g;
+	if (!g || !gram_finish(g, &wide)) {
+		rt_grammar_free(g);
+		*out = NULL;
+		return rt_no_memory(err, NULL);
+	}
+	return RT_OK;
 }

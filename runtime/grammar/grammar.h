@@ -37,6 +37,32 @@ enum rt_status rt_grammar_of_object(struct rt_grammar **out,
 				    struct rt_error *err);
 void rt_grammar_free(struct rt_grammar *g);
 
+/* ---- calls of functions (gram_calls.c) ---------------------------------- */
+
+struct rt_grammar_function {
+	const char *name;	/* letters, digits, `_`, `-` and `.` */
+	/* JSON: the schema of its arguments, whose values are objects */
+	const char *schema;
+	size_t bytes;
+};
+
+/* Texts that call functions.  A call is {"name": .., ARGUMENTS: {..}}. */
+struct rt_grammar_calls {
+	const struct rt_grammar_function *functions;
+	size_t n;		/* at least 1 */
+	const char *arguments;	/* the name of that member */
+	bool several;		/* one call or more; else one */
+	bool list;		/* they are a list of JSON */
+	/* otherwise: after the last one, and between two, which begins with
+	 * that; NULL: there is one call, and nothing after it */
+	const char *after, *between;
+};
+
+/* RT_RANGE: as of a schema; the message names the function. */
+enum rt_status rt_grammar_of_calls(struct rt_grammar **out,
+				   const struct rt_grammar_calls *c,
+				   struct rt_error *err);
+
 /* ---- vocabularies (gram_tokens.c) --------------------------------------- */
 
 /* The bytes of each token, as a tree.  Never changes once it is there. */

@@ -1,28 +1,76 @@
 /*
  * Chat templates.  Each row is what the tokenizer_config.json of models that
- * are named so makes of a conversation without tools.
+ * are named so makes of a conversation, and each form of calls what it makes of
+ * tools, without what it says of today's date.
  */
-#include "runtime/serve/chat.h"
+#include "runtime/serve/chat_forms.h"
 
 #include <string.h>
 
-/* Where the system's message goes, for models that have no such role. */
-enum chat_system { OWN, FIRST_USER, LAST_USER };
+/* ---- forms of calls ---- */
 
-struct chat_part {
-	const char *before, *after;
+/* Hermes, Qwen 2.5 and Qwen 3. */
+static const struct rt_call_form tagged = {
+	.mark = "<tool_call>",
+	.after = "\n</tool_call>",
+	.between = "\n</tool_call>\n<tool_call>\n",
+	.arguments = "arguments",
+	.tools_in = TOOLS_END_SYSTEM,
+	.tools = { "# Tools\n\nYou may call one or more functions to assist "
+		   "with the user query.\n\nYou are provided with function "
+		   "signatures within <tools></tools> XML tags:\n<tools>\n",
+		   "\n",
+		   "\n</tools>\n\nFor each function call, return a json "
+		   "object with function name and arguments within "
+		   "<tool_call></tool_call> XML tags:\n<tool_call>\n"
+		   "{\"name\": <function-name>, \"arguments\": "
+		   "<args-json-object>}\n</tool_call>" },
+	.turn = { "<|im_start|>assistant\n", "<|im_end|>\n" },
+	.says = true,
+	.calls = { "<tool_call>\n", "\n</tool_call>\n<tool_call>\n",
+		   "\n</tool_call>" },
+	.results = { "<|im_start|>user\n", "<|im_end|>\n" },
+	.one_turn = true,
+	.result = { "<tool_response>\n", "\n", "\n</tool_response>" },
 };
 
-struct rt_chat {
-	const char *name;
-	const char *mark;	/* a token that no other family has, or NULL */
-	const char *sign;	/* of a template in Jinja; NULL: the mark */
-	const char *begin;	/* NULL: what the tokenizer puts before */
-	enum chat_system system_in;
-	struct chat_part system, user, assistant;
-	const char *answer;	/* before the next answer */
-	bool trims;		/* blanks around a message are left out */
+/* Llama 3.1, 3.2 and 3.3. */
+static const struct rt_call_form plain = {
+	.arguments = "parameters",
+	.tools_in = TOOLS_BEGIN_USER,
+	.system = "Environment: ipython\n\n",
+	.tools = { "Given the following functions, please respond with a JSON "
+		   "for a function call with its proper arguments that best "
+		   "answers the given prompt.\n\nRespond in the format "
+		   "{\"name\": function name, \"parameters\": dictionary of "
+		   "argument name and its value}.Do not use variables.\n\n",
+		   "\n\n", "\n\n" },
+	.indent = 4,
+	.turn = { "<|start_header_id|>assistant<|end_header_id|>\n\n",
+		  "<|eot_id|>" },
+	.calls = { "", "; ", "" },
+	.results = { "<|start_header_id|>ipython<|end_header_id|>\n\n",
+		     "<|eot_id|>" },
+	.result = { "", "", "" },
+	.quoted = true,
 };
+
+/* Mistral 7B 0.3, Mixtral 8x22B and what came with their tokenizer. */
+static const struct rt_call_form listed = {
+	.mark = "[TOOL_CALLS]",
+	.list = true,
+	.arguments = "arguments",
+	.tools_in = TOOLS_BEFORE_USER,
+	.tools = { "[AVAILABLE_TOOLS] [", ", ", "][/AVAILABLE_TOOLS]" },
+	.turn = { "[TOOL_CALLS] ", "</s>" },
+	.calls = { "[", ", ", "]" },
+	.with_id = true,
+	.results = { "[TOOL_RESULTS] ", "[/TOOL_RESULTS]" },
+	.result = { "{\"content\": ", "", "" },
+	.result_id = true,
+};
+
+/* ---- templates ---- */
 
 /* The first whose sign or mark is found is taken: that of Phi-4 stands beside
  * ChatML's, and that of Llama 2 beside Mistral's. */
@@ -31,23 +79,23 @@ static const struct rt_chat chats[] = {
 	  { "<|im_start|>system<|im_sep|>", "<|im_end|>" },
 	  { "<|im_start|>user<|im_sep|>", "<|im_end|>" },
 	  { "<|im_start|>assistant<|im_sep|>", "<|im_end|>" },
-	  "<|im_start|>assistant<|im_sep|>", false },
+	  "<|im_start|>assistant<|im_sep|>", false, NULL },
 	{ "chatml", "<|im_start|>", NULL, NULL, OWN,
 	  { "<|im_start|>system\n", "<|im_end|>\n" },
 	  { "<|im_start|>user\n", "<|im_end|>\n" },
 	  { "<|im_start|>assistant\n", "<|im_end|>\n" },
-	  "<|im_start|>assistant\n", false },
+	  "<|im_start|>assistant\n", false, &tagged },
 	{ "llama-3", "<|start_header_id|>", NULL, "<|begin_of_text|>", OWN,
 	  { "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>" },
 	  { "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>" },
 	  { "<|start_header_id|>assistant<|end_header_id|>\n\n",
 	    "<|eot_id|>" },
-	  "<|start_header_id|>assistant<|end_header_id|>\n\n", true },
+	  "<|start_header_id|>assistant<|end_header_id|>\n\n", true, &plain },
 	{ "gemma", "<start_of_turn>", NULL, "<bos>", FIRST_USER,
 	  { "", "\n\n" },
 	  { "<start_of_turn>user\n", "<end_of_turn>\n" },
 	  { "<start_of_turn>model\n", "<end_of_turn>\n" },
-	  "<start_of_turn>model\n", true },
+	  "<start_of_turn>model\n", true, NULL },
 	{ "deepseek", "<\xef\xbd\x9cUser\xef\xbd\x9c>", NULL,
 	  "<\xef\xbd\x9c" "begin\xe2\x96\x81of\xe2\x96\x81sentence"
 	  "\xef\xbd\x9c>", OWN,
@@ -56,20 +104,20 @@ static const struct rt_chat chats[] = {
 	  { "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>",
 	    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence"
 	    "\xef\xbd\x9c>" },
-	  "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>", false },
+	  "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>", false, NULL },
 	/* its marks are no tokens: an answer ends where the next turn begins */
 	{ "llama-2", NULL, "<<SYS>>", "", FIRST_USER,
 	  { "<<SYS>>\n", "\n<</SYS>>\n\n" },
 	  { "<s>[INST] ", " [/INST]" },
 	  { " ", " </s>" },
-	  "", true },
+	  "", true, NULL },
 	{ "mistral", "[INST]", NULL, "<s>", LAST_USER,
 	  { "", "\n\n" },
 	  { "[INST] ", "[/INST]" },
 	  { " ", "</s>" },
-	  "", false },
+	  "", false, &listed },
 	{ "none", NULL, NULL, NULL, OWN,
-	  { "", "\n" }, { "", "\n" }, { "", "\n" }, "", false },
+	  { "", "\n" }, { "", "\n" }, { "", "\n" }, "", false, NULL },
 };
 
 #define NCHATS (sizeof chats / sizeof *chats)
@@ -134,117 +182,22 @@ rt_chat_stop(size_t i)
 	return i < sizeof stops / sizeof *stops ? stops[i] : NULL;
 }
 
-/* ---- writing ---- */
-
-static void
-add_content(const struct rt_chat *c, const char *s, struct rt_text *out)
+const struct rt_call_form *
+rt_chat_calls(const struct rt_chat *c)
 {
-	static const char blanks[] = " \t\r\n\v\f";
-	size_t n;
-
-	s += c->trims ? strspn(s, blanks) : 0;
-	n = strlen(s);
-	while (c->trims && n > 0 && strchr(blanks, s[n - 1])) {
-		n--;
-	}
-	rt_text_bytes(out, s, n);
+	return c->calls;
 }
 
-static void
-add_part(const struct rt_chat *c, const struct chat_part *p, const char *s,
-	 struct rt_text *out)
+bool
+rt_chat_file_has_tools(const struct rt_tokenizer *t)
 {
-	rt_text_add(out, "%s", p->before);
-	add_content(c, s, out);
-	rt_text_add(out, "%s", p->after);
+	const char *jinja = rt_tokenizer_chat(t);
+
+	return !jinja || strstr(jinja, "tools");
 }
 
-static bool
-is_role(const struct rt_message *m, const char *role)
+const char *
+rt_call_mark(const struct rt_call_form *f)
 {
-	return strcmp(m->role, role) == 0;
-}
-
-/* "developer" is what newer clients call the system. */
-static bool
-is_system(const struct rt_message *m)
-{
-	return is_role(m, "system") || is_role(m, "developer");
-}
-
-static enum rt_status
-check_messages(const struct rt_message *m, size_t n, struct rt_error *err)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (!is_system(&m[i]) && !is_role(&m[i], "user") &&
-		    !is_role(&m[i], "assistant")) {
-			return rt_fail(err, RT_RANGE, RT_NOWHERE, "message "
-				"%zu has the role '%s', expected system, user "
-				"or assistant", i + 1,
-				rt_show_name(m[i].role).text);
-		}
-	}
-	return n > 0 ? RT_OK : rt_fail(err, RT_RANGE, RT_NOWHERE, "a "
-		"conversation has at least one message, this has none");
-}
-
-/* The message of the user that system messages go into; n: there is none. */
-static size_t
-host_of_system(const struct rt_chat *c, const struct rt_message *m, size_t n)
-{
-	size_t i, host = n;
-
-	for (i = 0; i < n && c->system_in != OWN; i++) {
-		if (is_role(&m[i], "user")) {
-			host = i;
-			if (c->system_in == FIRST_USER) {
-				break;
-			}
-		}
-	}
-	return host;
-}
-
-static void
-add_systems(const struct rt_chat *c, const struct rt_message *m, size_t n,
-	    struct rt_text *out)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (is_system(&m[i])) {
-			add_part(c, &c->system, m[i].content, out);
-		}
-	}
-}
-
-enum rt_status
-rt_chat_write(const struct rt_chat *c, const struct rt_message *m, size_t n,
-	      struct rt_text *out, struct rt_error *err)
-{
-	enum rt_status status = check_messages(m, n, err);
-	size_t i, host = host_of_system(c, m, n);
-
-	if (status != RT_OK) {
-		return status;
-	}
-	rt_text_add(out, "%s", c->begin ? c->begin : "");
-	for (i = 0; i < n; i++) {
-		if (is_role(&m[i], "user")) {
-			rt_text_add(out, "%s", c->user.before);
-			if (i == host) {
-				add_systems(c, m, n, out);
-			}
-			add_content(c, m[i].content, out);
-			rt_text_add(out, "%s", c->user.after);
-		} else if (is_role(&m[i], "assistant")) {
-			add_part(c, &c->assistant, m[i].content, out);
-		} else if (host == n) {
-			add_part(c, &c->system, m[i].content, out);
-		}
-	}
-	rt_text_add(out, "%s", c->answer);
-	return out->failed ? rt_no_memory(err, NULL) : RT_OK;
+	return f->mark;
 }

@@ -9,10 +9,39 @@
 #include "runtime/tokenize/tokenize.h"
 
 struct rt_chat;
+struct rt_call_form;
+
+/* A function that a model may call.  Its JSON is bytes from .. to - 1 of the
+ * conversation's `json`, and so is the schema of its parameters. */
+struct rt_tool {
+	const char *name;
+	size_t from, to, schema_from, schema_to;
+};
+
+/* A call that the assistant made; its arguments are bytes of `json`. */
+struct rt_past_call {
+	const char *id, *name;
+	size_t from, to;
+};
 
 struct rt_message {
-	const char *role, *content;	/* system, user or assistant */
+	const char *role, *content;	/* system, user, assistant or tool */
+	const char *call_id;	/* of a tool: what it answers; or NULL */
+	/* of the assistant: calls[first_call] and those after it */
+	size_t first_call, ncalls;
 };
+
+struct rt_conversation {
+	const struct rt_message *messages;
+	size_t n;
+	const struct rt_past_call *calls;
+	const struct rt_tool *tools;	/* that the model is told of */
+	size_t ntools;
+	const char *json;
+	bool calls_next;	/* the next answer begins with a call's mark */
+};
+
+enum { RT_TOOLS_BYTES = 1 << 20 };	/* of the text that tells of tools */
 
 /* The template of that name; or NULL, and err lists all. */
 const struct rt_chat *rt_chat_named(const char *name, struct rt_error *err);
@@ -24,12 +53,19 @@ const char *rt_chat_name(const struct rt_chat *c);
 bool rt_chat_is_framed(const struct rt_chat *c);
 /* The i-th token that ends what models of any template say; NULL: the end. */
 const char *rt_chat_stop(size_t i);
+/* How models of a template call functions; NULL: they do not. */
+const struct rt_call_form *rt_chat_calls(const struct rt_chat *c);
+/* What stands before calls; NULL: nothing. */
+const char *rt_call_mark(const struct rt_call_form *f);
+/* Whether a template of the tokenizer's file, if there is one, has tools. */
+bool rt_chat_file_has_tools(const struct rt_tokenizer *t);
 /*
  * Appends the conversation, and what comes before the next answer.
- * RT_RANGE: a role that is not known, or no message; err says which.
+ * RT_RANGE: a role that is not known, no message, or tools that have no place;
+ * err says which.
  */
 enum rt_status rt_chat_write(const struct rt_chat *c,
-			     const struct rt_message *m, size_t n,
+			     const struct rt_conversation *v,
 			     struct rt_text *out, struct rt_error *err);
 
 #endif

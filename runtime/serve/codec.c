@@ -27,13 +27,28 @@ find_stops(struct rt_codec *c, struct rt_error *err)
 	return RT_OK;
 }
 
+/* What is known of calls in answers. */
+static void
+find_calls(struct rt_codec *c, bool by_file)
+{
+	const struct rt_call_form *f = rt_chat_calls(c->chat);
+
+	c->has_tools = f && (!by_file || rt_chat_file_has_tools(c->tokenizer));
+	if (f && rt_call_mark(f)) {
+		c->mark = rt_tokenizer_id(c->tokenizer, rt_call_mark(f));
+	}
+	if (c->mark >= 0 && !rt_tokenizer_is_special(c->tokenizer, c->mark)) {
+		c->mark = -1;
+	}
+}
+
 enum rt_status
 rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 	      int64_t vocab, struct rt_error *err)
 {
 	enum rt_status status;
 
-	*c = (struct rt_codec){ .vocab = vocab,
+	*c = (struct rt_codec){ .vocab = vocab, .mark = -1,
 				.stops.alloc = rt_alloc_or_libc(NULL),
 				.lock = PTHREAD_MUTEX_INITIALIZER };
 	if (!tokenizer && vocab != 256) {
@@ -51,6 +66,9 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 		c->chat = chat ? rt_chat_named(chat, err)
 			       : rt_chat_of(c->tokenizer);
 		status = c->chat ? find_stops(c, err) : RT_RANGE;
+	}
+	if (status == RT_OK) {
+		find_calls(c, !chat);
 	}
 	return status;
 }

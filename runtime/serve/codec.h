@@ -16,6 +16,10 @@ enum { RT_IDLE_ENCODERS = 8 };
 struct rt_codec {
 	struct rt_tokenizer *tokenizer;
 	const struct rt_chat *chat;
+	bool has_tools;		/* the template tells models of them */
+	/* the token before calls, where it is special, so that answers have no
+	 * text of it; or -1 */
+	int64_t mark;
 	struct rt_ids stops;	/* tokens that end an answer */
 	int64_t vocab;
 	/* encoders that nobody uses: each has a cache that is worth keeping */

@@ -61,11 +61,12 @@ read_prompt(struct generation *g, const struct rt_generate_options *o,
 	    struct rt_error *err)
 {
 	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-	struct rt_message m = { "user", o->prompt };
+	struct rt_message m = { .role = "user", .content = o->prompt };
+	struct rt_conversation v = { .messages = &m, .n = 1 };
 	enum rt_status status = RT_OK;
 
 	if (o->chat) {
-		status = rt_chat_write(g->codec.chat, &m, 1, &t, err);
+		status = rt_chat_write(g->codec.chat, &v, &t, err);
 	}
 	if (status == RT_OK) {
 		status = rt_codec_encode(&g->codec, o->chat ? t.at : o->prompt,

@@ -8,12 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/serve/calls.h"
+
 /* ---- life ---- */
+
+/* An answer to a request with tools; its text begins with the mark of calls
+ * that the prompt ends with. */
+static enum rt_status
+open_calls(struct rt_choice *c, struct rt_error *err)
+{
+	const struct rt_reply *r = c->reply;
+	const struct rt_call_form *f = rt_chat_calls(r->codec->chat);
+
+	c->calls = rt_calls_open(f, &r->request.tools);
+	if (rt_request_must_call(&r->request) && rt_call_mark(f)) {
+		rt_text_add(&c->text, "%s", rt_call_mark(f));
+		c->plain = c->text.n;
+	}
+	return c->calls ? RT_OK : rt_no_memory(err, NULL);
+}
 
 static enum rt_status
 open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 {
 	struct rt_choice *c = &r->choices[i];
+	enum rt_status status = RT_OK;
 	const uint32_t *prompt;
 	int64_t n, k;
 
@@ -33,12 +52,14 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 		c->plain = c->offset = c->text.n;
 	}
 	if (r->request.grammar) {
-		enum rt_status status = rt_guide_open(&c->guide,
-			r->request.grammar, r->request.spellings, err);
-
-		if (status != RT_OK) {
-			return status;
-		}
+		status = rt_guide_open(&c->guide, r->request.grammar,
+				       r->request.spellings, err);
+	}
+	if (status == RT_OK && rt_request_may_call(&r->request)) {
+		status = open_calls(c, err);
+	}
+	if (status != RT_OK) {
+		return status;
 	}
 	/* an answer of a chat begins anew, a text is continued */
 	return rt_stream_begin(&c->stream, prompt,
@@ -63,6 +84,7 @@ rt_reply_open(struct rt_reply **out, struct rt_request *request,
 	r->codec = codec;
 	r->model = model;
 	r->created = created;
+	r->number = id;
 	r->out.alloc = rt_alloc_or_libc(NULL);
 	snprintf(r->id, sizeof r->id, "%s-%016" PRIx64,
 		 request->chat ? "chatcmpl" : "cmpl", id);
@@ -91,6 +113,7 @@ rt_reply_free(struct rt_reply *r)
 		struct rt_choice *c = &r->choices[i];
 
 		rt_guide_free(c->guide);
+		rt_calls_free(c->calls);
 		rt_stream_close(&c->stream);
 		rt_text_release(&c->text);
 		for (k = 0; k < 4; k++) {
@@ -297,13 +320,60 @@ add_usage(struct rt_reply *r)
 		    PRId64 "}", prompt, drawn, prompt + drawn);
 }
 
+/* What an answer says: all of it, but for calls. */
+static const struct rt_text *
+said(const struct rt_choice *c)
+{
+	return c->calls ? rt_calls_said(c->calls) : &c->text;
+}
+
+static bool
+has_calls(const struct rt_choice *c)
+{
+	return c->calls && rt_calls_count(c->calls) > 0;
+}
+
+/* A number that its calls have their ids from. */
+static uint64_t
+number_of(const struct rt_choice *c)
+{
+	return c->reply->number ^ (uint64_t)c->index << 32;
+}
+
 static const char *
 reason(const struct rt_choice *c)
 {
-	return c->why == RT_ENDED_LENGTH ? "\"length\"" : "\"stop\"";
+	return c->why == RT_ENDED_LENGTH ? "\"length\""
+		: has_calls(c) ? "\"tool_calls\"" : "\"stop\"";
 }
 
-/* An event with the text from what was sent up to a byte. */
+/* What a chat says from what was sent up to a byte, and what is new of its
+ * calls. */
+static void
+write_delta(struct rt_choice *c, size_t to, struct rt_text *out)
+{
+	bool calls = c->calls && rt_calls_has_news(c->calls);
+	const char *comma = "";
+
+	rt_text_add(out, "\"delta\":{");
+	if (!c->begun) {
+		rt_text_add(out, "\"role\":\"assistant\"");
+		comma = ",";
+	}
+	if (to > c->sent || !calls) {
+		rt_text_add(out, "%s\"content\":", comma);
+		rt_text_chars(out, said(c)->at ? said(c)->at + c->sent : "",
+			      to - c->sent);
+		comma = ",";
+	}
+	if (calls) {
+		rt_text_add(out, "%s\"tool_calls\":", comma);
+		rt_calls_write_news(c->calls, c->text.at, number_of(c), out);
+	}
+	rt_text_add(out, "},");
+}
+
+/* An event with what is said from what was sent up to a byte. */
 static void
 send_event(struct rt_choice *c, size_t to)
 {
@@ -314,14 +384,13 @@ send_event(struct rt_choice *c, size_t to)
 	begin_object(r, "chat.completion.chunk", "text_completion");
 	rt_text_add(out, "{\"index\":%" PRId64 ",", c->index);
 	if (r->request.chat) {
-		rt_text_add(out, "\"delta\":{%s\"content\":",
-			    c->begun ? "" : "\"role\":\"assistant\",");
+		write_delta(c, to, out);
 	} else {
 		rt_text_add(out, "\"text\":");
+		rt_text_chars(out, c->text.at ? c->text.at + c->sent : "",
+			      to - c->sent);
+		rt_text_add(out, ",");
 	}
-	rt_text_chars(out, c->text.at ? c->text.at + c->sent : "",
-		      to - c->sent);
-	rt_text_add(out, r->request.chat ? "}," : ",");
 	write_logprobs(c, out);
 	rt_text_add(out, ",\"finish_reason\":%s}]",
 		    c->ended ? reason(c) : "null");
@@ -347,6 +416,24 @@ end_stream(struct rt_reply *r)
 }
 
 static void
+write_message(struct rt_choice *c, struct rt_text *out)
+{
+	rt_text_add(out, "\"message\":{\"role\":\"assistant\","
+		    "\"content\":");
+	if (has_calls(c) && said(c)->n == 0) {
+		rt_text_add(out, "null");
+	} else {
+		rt_text_chars(out, or_nothing(said(c)), said(c)->n);
+	}
+	rt_text_add(out, ",\"refusal\":null");
+	if (has_calls(c)) {
+		rt_text_add(out, ",\"tool_calls\":");
+		rt_calls_write(c->calls, c->text.at, number_of(c), out);
+	}
+	rt_text_add(out, "}");
+}
+
+static void
 write_whole(struct rt_reply *r)
 {
 	struct rt_text *out = &r->out;
@@ -356,11 +443,15 @@ write_whole(struct rt_reply *r)
 	for (i = 0; i < r->nchoices; i++) {
 		struct rt_choice *c = &r->choices[i];
 
-		rt_text_add(out, "%s{\"index\":%" PRId64 ",%s", i ? "," : "",
-			    i, r->request.chat ? "\"message\":{\"role\":"
-			    "\"assistant\",\"content\":" : "\"text\":");
-		rt_text_chars(out, or_nothing(&c->text), c->text.n);
-		rt_text_add(out, r->request.chat ? ",\"refusal\":null}," : ",");
+		rt_text_add(out, "%s{\"index\":%" PRId64 ",", i ? "," : "",
+			    i);
+		if (r->request.chat) {
+			write_message(c, out);
+		} else {
+			rt_text_add(out, "\"text\":");
+			rt_text_chars(out, or_nothing(&c->text), c->text.n);
+		}
+		rt_text_add(out, ",");
 		write_logprobs(c, out);
 		rt_text_add(out, ",\"finish_reason\":%s}", reason(c));
 	}
@@ -401,10 +492,12 @@ find_stop(struct rt_choice *c)
 	}
 }
 
-/* Adds what is known of the text now; sets `cut` where a text ends it. */
+/* Adds what is known of the text now; sets `cut` where a text ends it, or a
+ * call after which no other may come. */
 static void
 add_text(struct rt_choice *c, int64_t token)
 {
+	const struct rt_reply *r = c->reply;
 	struct rt_error err;
 	char *text = NULL;
 	size_t n = 0;
@@ -414,7 +507,26 @@ add_text(struct rt_choice *c, int64_t token)
 	}
 	rt_text_bytes(&c->text, text, n);
 	free(text);
+	if (c->calls && token >= 0 && token == r->codec->mark) {
+		rt_text_add(&c->text, "%s",
+			    rt_call_mark(rt_chat_calls(r->codec->chat)));
+	}
 	find_stop(c);
+	if (c->calls && !c->text.failed) {
+		rt_calls_read(c->calls, c->text.at, c->plain);
+		c->text.failed = said(c)->failed;
+		c->cut = c->cut || (!r->request.tools.several &&
+				    rt_calls_ended(c->calls) > 0);
+	}
+}
+
+/* Whether there is something to send of what is known to be part of it. */
+static bool
+has_news(const struct rt_choice *c)
+{
+	return c->calls ? rt_calls_said(c->calls)->n > c->sent ||
+			  rt_calls_has_news(c->calls)
+			: c->plain > c->sent;
 }
 
 bool
@@ -429,8 +541,8 @@ rt_choice_add(struct rt_choice *c, const struct rt_drawn *t)
 	if (c->text.failed || r->out.failed) {
 		rt_reply_fail(r, "out of memory");
 	}
-	if (r->request.stream && !r->ended && !c->cut && c->plain > c->sent) {
-		send_event(c, c->plain);
+	if (r->request.stream && !r->ended && !c->cut && has_news(c)) {
+		send_event(c, c->calls ? said(c)->n : c->plain);
 	}
 	return !c->cut && !r->ended;
 }
@@ -445,6 +557,10 @@ rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
 	c->seq = NULL;
 	if (!c->cut) {
 		add_text(c, -1);
+	}
+	if (c->calls && !c->text.failed) {
+		rt_calls_end(c->calls, c->text.at, c->text.n);
+		c->text.failed = said(c)->failed;
 	}
 	c->why = c->cut ? RT_ENDED_STOP : why;
 	r->nended++;
@@ -461,7 +577,7 @@ rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
 		return;
 	}
 	if (r->request.stream) {
-		send_event(c, c->text.n);
+		send_event(c, said(c)->n);
 	}
 	if (r->nended == r->nchoices) {
 		if (r->request.stream) {

@@ -18,9 +18,10 @@ struct rt_choice {
 	int64_t index, ndrawn;
 	struct rt_sequence *seq;	/* for whoever runs it; NULL: none */
 	struct rt_guide *guide;	/* or NULL */
+	struct rt_calls *calls;	/* in the text; NULL: none are read */
 	struct rt_stream stream;
 	struct rt_text text;
-	size_t sent;		/* bytes of `text` that were sent */
+	size_t sent;		/* bytes of what it says that were sent */
 	size_t plain;		/* bytes that no text that ends it is in */
 	bool cut;		/* a text that ends it came */
 	bool begun, ended;
@@ -35,7 +36,8 @@ struct rt_reply {
 	const struct rt_codec *codec;
 	struct rt_request request;
 	const char *model;
-	char id[48];
+	uint64_t number;
+	char id[48];		/* with the number */
 	int64_t created;	/* seconds since 1970 */
 	struct rt_choice *choices;
 	int64_t nchoices, nended;

@@ -3,33 +3,15 @@
  */
 #include "runtime/serve/request_reader.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/serve/structured.h"
 
-enum field_kind {
-	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
-	STREAM_OPTIONS, PROMPT, MESSAGES, BIAS, FORMAT, SCHEMA,
-	ALWAYS,		/* is done whatever is asked: true */
-	IGNORED,	/* says nothing about the answer */
-	REFUSED,	/* may be there if it asks for nothing */
-};
-
-enum { TEXT = 1, CHAT = 2, BOTH = 3 };
-
 #define AT(m) offsetof(struct rt_request, m)
 
-static const struct field {
-	const char *name;
-	int where;
-	enum field_kind kind;
-	size_t at;
-	double least, most;
-} fields[] = {
+static const struct field fields[] = {
 	{ "model", BOTH, NAME, AT(model), 0, 0 },
 	{ "prompt", TEXT, PROMPT, 0, 0, 0 },
 	{ "messages", CHAT, MESSAGES, 0, 0, 0 },
@@ -57,6 +39,9 @@ static const struct field {
 	/* what llama.cpp and vLLM call the schema of an answer */
 	{ "json_schema", BOTH, SCHEMA, 0, 0, 0 },
 	{ "guided_json", BOTH, SCHEMA, 0, 0, 0 },
+	{ "tools", CHAT, TOOLS, 0, 0, 0 },
+	{ "tool_choice", CHAT, TOOL_CHOICE, 0, 0, 0 },
+	{ "parallel_tool_calls", CHAT, FLAG, AT(tools.several), 0, 0 },
 	{ "echo", TEXT, FLAG, AT(echo), 0, 0 },
 	{ "stream", BOTH, FLAG, AT(stream), 0, 0 },
 	{ "stream_options", BOTH, STREAM_OPTIONS, AT(usage), 0, 0 },
@@ -66,176 +51,16 @@ static const struct field {
 	{ "service_tier", BOTH, IGNORED, 0, 0, 0 },
 	{ "safety_identifier", BOTH, IGNORED, 0, 0, 0 },
 	{ "prompt_cache_key", BOTH, IGNORED, 0, 0, 0 },
-	{ "parallel_tool_calls", CHAT, IGNORED, 0, 0, 0 },
 	/* prompts that begin alike share their keys, and no answer shows it */
 	{ "cache_prompt", BOTH, IGNORED, 0, 0, 0 },
 	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
 	{ "add_generation_prompt", CHAT, ALWAYS, 0, 0, 0 },
 	{ "best_of", TEXT, REFUSED, 0, 0, 0 },
 	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
-	{ "tools", CHAT, REFUSED, 0, 0, 0 },
-	{ "tool_choice", CHAT, REFUSED, 0, 0, 0 },
 	{ "functions", CHAT, REFUSED, 0, 0, 0 },
 };
 
 #define NFIELDS (sizeof fields / sizeof *fields)
-
-/* ---- numbers ---- */
-
-/* The text of a number, of fewer than size bytes; *out is empty if what stands
- * there is none.  False: a word is wrong. */
-static bool
-read_digits(struct request_reader *x, char *out, size_t size)
-{
-	const char *s;
-	size_t n;
-
-	*out = '\0';
-	if (!rt_json_word(&x->j, &s, &n)) {
-		return false;
-	}
-	if (n < size && (*s == '-' || (*s >= '0' && *s <= '9'))) {
-		memcpy(out, s, n);
-		out[n] = '\0';
-	}
-	return true;
-}
-
-static bool
-read_double(struct request_reader *x, double *out)
-{
-	char word[64], *end;
-
-	if (!read_digits(x, word, sizeof word)) {
-		return false;
-	}
-	*out = strtod(word, &end);
-	return (*word && !*end && isfinite(*out)) ||
-	       rt_request_wrong(x, "a number");
-}
-
-static bool
-read_bounded(struct request_reader *x, bool whole, double *out)
-{
-	const struct field *f = x->field;
-
-	if (!read_double(x, out)) {
-		return false;
-	}
-	if (!(*out >= f->least && *out <= f->most) ||
-	    (whole && *out != floor(*out))) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is a "
-			"%snumber from %.16g to %.16g", f->name,
-			whole ? "whole " : "", f->least, f->most);
-	}
-	return true;
-}
-
-static bool
-read_whole(struct request_reader *x)
-{
-	double v;
-
-	if (!read_bounded(x, true, &v)) {
-		return false;
-	}
-	*(int64_t *)(void *)((char *)x->r + x->field->at) = (int64_t)v;
-	return true;
-}
-
-/* Any whole number of 64 bits, with a sign or, up to 2^64 - 1, without. */
-static bool
-read_seed(struct request_reader *x)
-{
-	char word[32], *end;
-	int64_t v;
-
-	if (!read_digits(x, word, sizeof word)) {
-		return false;
-	}
-	errno = 0;
-	v = *word == '-' ? strtoll(word, &end, 10)
-			 : (int64_t)strtoull(word, &end, 10);
-	if (!*word || *end || errno != 0) {
-		return rt_request_wrong(x, "a whole number of 64 bits");
-	}
-	x->r->seed = v;
-	x->r->has_seed = true;
-	return true;
-}
-
-/* A number of alternatives, or a truth. */
-static bool
-read_logprobs(struct request_reader *x)
-{
-	bool yes;
-	int c = rt_json_peek(&x->j);
-
-	x->r->logprobs = true;
-	if (c != 't' && c != 'f') {
-		return read_whole(x);
-	}
-	if (!rt_json_bool(&x->j, &yes)) {
-		return false;
-	}
-	x->r->logprobs = yes;
-	x->r->top = yes ? 1 : 0;
-	return true;
-}
-
-/* ---- tokens ---- */
-
-/* The token that a key names in digits. */
-static bool
-read_bias_token(struct request_reader *x, const char *key, int32_t *out)
-{
-	size_t n = strspn(key, "0123456789");
-	int64_t id = n > 0 && n < 11 && !key[n] ? strtoll(key, NULL, 10)
-						: INT64_MAX;
-
-	if (id >= x->codec->vocab) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' has the "
-			"token '%s', and the model has 0 to %lld",
-			x->name, rt_show_name(key).text,
-			(long long)x->codec->vocab - 1);
-	}
-	*out = (int32_t)id;
-	return true;
-}
-
-/* An object: numbers by tokens. */
-static bool
-read_biases(struct request_reader *x)
-{
-	struct rt_request *r = x->r;
-	const char *key;
-	size_t i = 0;
-	double v;
-
-	r->biases = calloc(RT_REQUEST_BIASES, sizeof *r->biases);
-	if (!r->biases) {
-		return rt_request_no_memory(x);
-	}
-	if (!rt_json_open(&x->j, '{')) {
-		return false;
-	}
-	while (rt_json_more(&x->j, '}', &i)) {
-		struct rt_bias *b = &r->biases[r->draw.nbias];
-
-		if (r->draw.nbias == RT_REQUEST_BIASES) {
-			return rt_request_wrong(x, "of at most 1024 tokens");
-		}
-		if (!rt_json_key(&x->j, &key) ||
-		    !read_bias_token(x, key, &b->token) ||
-		    !read_bounded(x, false, &v)) {
-			return false;
-		}
-		b->logit = (float)v;
-		r->draw.nbias++;
-	}
-	r->draw.bias = r->biases;
-	return x->j.status == RT_OK;
-}
 
 /* ---- what an answer follows ---- */
 
@@ -255,44 +80,6 @@ read_grammar(struct request_reader *x)
 	}
 	r->grammar = g ? g : r->grammar;
 	return ok;
-}
-
-/* ---- stops ---- */
-
-static bool
-add_stop(struct request_reader *x)
-{
-	struct rt_request *r = x->r;
-	const char *s;
-
-	if (!rt_json_string(&x->j, &s)) {
-		return false;
-	}
-	if (r->nstops == RT_REQUEST_STOPS || !*s) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "'stop' is at "
-			"most %d texts, none of them empty", RT_REQUEST_STOPS);
-	}
-	r->stops[r->nstops++] = s;
-	return true;
-}
-
-static bool
-read_stops(struct request_reader *x)
-{
-	size_t i = 0;
-
-	if (rt_json_peek(&x->j) != '[') {
-		return add_stop(x);
-	}
-	if (!rt_json_open(&x->j, '[')) {
-		return false;
-	}
-	while (rt_json_more(&x->j, ']', &i)) {
-		if (!add_stop(x)) {
-			return false;
-		}
-	}
-	return x->j.status == RT_OK;
 }
 
 /* ---- fields ---- */
@@ -360,21 +147,21 @@ read_field(struct request_reader *x)
 	case FLAG:
 		return rt_json_bool(&x->j, to);
 	case WHOLE:
-		return read_whole(x);
+		return rt_request_whole(x);
 	case NUMBER:
-		return read_bounded(x, false, to);
+		return rt_request_bounded(x, false, to);
 	case NAME:
 		return rt_json_string(&x->j, to);
 	case STOP:
-		return read_stops(x);
+		return rt_request_stops(x);
 	case STOP_IDS:
 		return rt_request_ids(x, &x->r->stop_ids);
 	case LOGPROBS:
-		return read_logprobs(x);
+		return rt_request_logprobs(x);
 	case SEED:
-		return read_seed(x);
+		return rt_request_seed(x);
 	case BIAS:
-		return read_biases(x);
+		return rt_request_biases(x);
 	case FORMAT:
 	case SCHEMA:
 		return read_grammar(x);
@@ -384,6 +171,10 @@ read_field(struct request_reader *x)
 		return rt_request_prompts(x);
 	case MESSAGES:
 		return rt_request_messages(x);
+	case TOOLS:
+		return rt_request_tools(x);
+	case TOOL_CHOICE:
+		return rt_request_tool_choice(x);
 	case ALWAYS:
 		return rt_json_bool(&x->j, &yes) &&
 		       (yes ||
@@ -539,7 +330,8 @@ check_request(struct request_reader *x)
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "'%s' is missing",
 				    r->chat ? "messages" : "prompt");
 	}
-	if (r->chat && !rt_request_conversation(x)) {
+	if (r->chat && !(rt_request_check_tools(x) &&
+			 rt_request_conversation(x))) {
 		return false;
 	}
 	if ((int64_t)r->nprompts * r->n > RT_REQUEST_ANSWERS) {
@@ -582,6 +374,8 @@ rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
 
 	*r = (struct rt_request){ .chat = chat, .n = 1, .most = -1,
 		.draw = rt_draw_plain(),
+		.tools = { .several = true,
+			   .json.alloc = rt_alloc_or_libc(NULL) },
 		.stop_ids.alloc = rt_alloc_or_libc(NULL),
 		.ids.alloc = rt_alloc_or_libc(NULL),
 		.text.alloc = rt_alloc_or_libc(NULL),
@@ -602,4 +396,7 @@ rt_request_release(struct rt_request *r)
 	rt_grammar_free(r->grammar);
 	free(r->biases);
 	free(r->messages);
+	rt_text_release(&r->tools.json);
+	free(r->tools.at);
+	free(r->calls);
 }

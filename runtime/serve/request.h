@@ -13,6 +13,25 @@ enum {
 	RT_REQUEST_ANSWERS = 128,	/* to all prompts of a request */
 	RT_REQUEST_MESSAGES = 4096,
 	RT_REQUEST_BIASES = 1024,	/* tokens whose logits are changed */
+	RT_REQUEST_TOOLS = 128,
+	RT_REQUEST_CALLS = 4096,	/* of all messages */
+};
+
+enum rt_tool_choice {
+	RT_TOOLS_UNSAID,	/* the model's choice, if there are any */
+	RT_TOOLS_NONE,		/* the model is not told of them */
+	RT_TOOLS_AUTO,
+	RT_TOOLS_REQUIRED,	/* an answer is one call or more */
+	RT_TOOLS_NAMED,		/* an answer is a call of this one */
+};
+
+struct rt_tools {
+	struct rt_tool *at;
+	size_t n;
+	struct rt_text json;	/* what they and past calls point into */
+	enum rt_tool_choice choice;
+	const char *named;
+	bool several;		/* an answer may have several calls */
 };
 
 struct rt_request {
@@ -39,10 +58,13 @@ struct rt_request {
 	size_t ends[RT_REQUEST_ANSWERS], nprompts;
 	struct rt_text text;	/* of prompts that are echoed */
 	size_t text_ends[RT_REQUEST_ANSWERS];
-	/* stops, the model and messages point into it */
+	/* stops, the model, messages and names of tools point into it */
 	struct rt_text body;
 	struct rt_message *messages;
 	size_t nmessages;
+	struct rt_tools tools;
+	struct rt_past_call *calls;
+	size_t ncalls;
 };
 
 /*
@@ -52,6 +74,9 @@ struct rt_request {
 enum rt_status rt_request_read(struct rt_request *r, bool chat, char *body,
 			       size_t n, struct rt_codec *c,
 			       struct rt_error *err);
+/* Whether the model is told of tools, and whether it has to call one. */
+bool rt_request_may_call(const struct rt_request *r);
+bool rt_request_must_call(const struct rt_request *r);
 /* Also releases what rt_request_read failed to read. */
 void rt_request_release(struct rt_request *r);
 

@@ -7,19 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool
-rt_request_wrong(struct request_reader *x, const char *expected)
-{
-	return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is %s",
-			    x->name, expected);
-}
-
-bool
-rt_request_no_memory(struct request_reader *x)
-{
-	return rt_json_fail(&x->j, RT_NOMEM, NULL, "out of memory");
-}
-
 /* ---- tokens ---- */
 
 bool
@@ -215,7 +202,7 @@ read_content(struct request_reader *x, const char **out)
 static bool
 read_message(struct request_reader *x)
 {
-	struct rt_message m = { NULL, NULL };
+	struct rt_message m = { NULL };
 	const char *key;
 	size_t i = 0;
 	bool ok = rt_json_open(&x->j, '{');
@@ -227,10 +214,10 @@ read_message(struct request_reader *x)
 		} else if (ok && strcmp(key, "content") == 0) {
 			ok = read_content(x, &m.content);
 		} else if (ok && strcmp(key, "tool_calls") == 0) {
-			/* clients send an answer back as it came, with null */
+			ok = rt_request_calls(x, &m);
+		} else if (ok && strcmp(key, "tool_call_id") == 0) {
 			ok = rt_json_null(&x->j) ||
-			     rt_request_wrong(x,
-					      "a conversation without tools");
+			     rt_json_string(&x->j, &m.call_id);
 		} else if (ok) {
 			ok = rt_json_skip(&x->j);
 		}
@@ -238,6 +225,8 @@ read_message(struct request_reader *x)
 	if (!ok || x->j.status != RT_OK) {
 		return false;
 	}
+	/* what calls functions need not say anything */
+	m.content = m.content || m.ncalls == 0 ? m.content : "";
 	if (!m.role || !m.content) {
 		return rt_request_wrong(
 			x, "a list of messages, each with a role and a "
@@ -279,10 +268,14 @@ rt_request_conversation(struct request_reader *x)
 {
 	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
 	struct rt_request *r = x->r;
+	struct rt_conversation v = { .messages = r->messages,
+		.n = r->nmessages, .calls = r->calls, .tools = r->tools.at,
+		.ntools = rt_request_may_call(r) ? r->tools.n : 0,
+		.json = r->tools.json.at ? r->tools.json.at : "",
+		.calls_next = rt_request_must_call(r) };
 	enum rt_status status;
 
-	status = rt_chat_write(x->codec->chat, r->messages, r->nmessages, &t,
-			       x->err);
+	status = rt_chat_write(x->codec->chat, &v, &t, x->err);
 	if (status == RT_OK) {
 		status = rt_codec_encode(x->codec, t.at ? t.at : "", t.n,
 					 rt_chat_is_framed(x->codec->chat),

@@ -2,8 +2,8 @@
 
     python3 openai_client.py BUILD/tests/unit/serve/serve-fake
 
-Completes, chats, streams, lists models, counts, and is refused.  Needs the
-package `openai`; run by hand.
+Completes, chats, streams, calls functions, lists models, counts, and is
+refused.  Needs the package `openai`; run by hand.
 """
 import concurrent.futures
 import json
@@ -107,6 +107,54 @@ def structured(client):
     assert "#/not in the schema is no keyword" in why
 
 
+def calls(client):
+    """Functions are called, one and several; a stream has the same calls."""
+    tools = [{"type": "function", "function": {
+        "name": name, "description": "Tells of a city.", "parameters": {
+            "type": "object", "properties": {
+                "city": {"enum": ["Ulm", "Bonn"]}},
+            "required": ["city"], "additionalProperties": False}}}
+        for name in ("weather", "time")]
+    hi = [{"role": "user", "content": "Hi"}]
+    ask = dict(model="fake", max_tokens=1500, messages=hi, tools=tools)
+    for seed in range(10):
+        for choice in ("required", {"type": "function",
+                                    "function": {"name": "time"}}):
+            c = client.chat.completions.create(
+                **ask, seed=seed, tool_choice=choice,
+                parallel_tool_calls=seed % 2 == 0).choices[0]
+            made = c.message.tool_calls
+            assert c.finish_reason == "tool_calls"
+            assert c.message.content is None
+            assert len(made) == 1 or choice == "required" and seed % 2 == 0
+            for one in made:
+                assert one.function.name in ("weather", "time")
+                assert json.loads(one.function.arguments)["city"] in (
+                    "Ulm", "Bonn")
+            parts = {}
+            for p in client.chat.completions.create(
+                    **ask, seed=seed, tool_choice=choice, stream=True,
+                    parallel_tool_calls=seed % 2 == 0):
+                for d in p.choices[0].delta.tool_calls or []:
+                    if d.id:
+                        assert d.index == len(parts) and d.type == "function"
+                        parts[d.index] = [d.function.name, ""]
+                    parts[d.index][1] += d.function.arguments
+            assert p.choices[0].finish_reason == "tool_calls"
+            assert [tuple(x) for x in parts.values()] == [
+                (x.function.name, x.function.arguments) for x in made]
+    back = hi + [c.message] + [{"role": "tool", "tool_call_id": x.id,
+                                "content": "9:15"} for x in made]
+    client.chat.completions.create(**dict(ask, messages=back, max_tokens=3))
+    with client.chat.completions.stream(
+            **ask, seed=1, tool_choice="required") as s:
+        m = s.get_final_completion().choices[0].message
+    assert m.tool_calls[0].function.name in ("weather", "time")
+    said = client.chat.completions.create(
+        **dict(ask, max_tokens=9), seed=1).choices[0]
+    assert said.message.content and not said.message.tool_calls
+
+
 def again(client):
     """An answer is sent back as it came, and as a dictionary with nulls."""
     hi = [{"role": "user", "content": "Hi"}]
@@ -130,6 +178,14 @@ def many(client):
 
 
 def main():
+    for chat_template in ("chatml", "llama-3", "mistral"):
+        p, client = start(sys.argv[1], "chat=" + chat_template,
+                          "context=8192")
+        try:
+            calls(client)
+        finally:
+            p.terminate()
+        assert p.wait(60) == 0
     p, client = start(sys.argv[1], "blocks=100", "rows=24")
     try:
         assert [m.id for m in client.models.list()] == ["fake"]
@@ -154,7 +210,7 @@ def main():
         p.terminate()
     assert p.wait(60) == 0
     print("openai", openai.__version__, "completes, chats, streams,",
-          "and its answers follow schemas")
+          "calls functions, and its answers follow schemas")
 
 
 main()

@@ -76,6 +76,7 @@ unit_tests += \
 	%D%/sched/t-sched-csv \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
+	%D%/serve/t-calls \
 	%D%/serve/t-draw \
 	%D%/serve/t-grammar \
 	%D%/serve/t-kv \
@@ -163,6 +164,7 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_rank_LDADD = $(rank_ldadd)
 %C%_runtime_t_inputs_LDADD = $(rank_ldadd)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
+%C%_serve_t_calls_LDADD = $(rank_ldadd)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
 %C%_serve_t_grammar_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)

@@ -148,10 +148,15 @@ test_found(void **state)
 static void
 test_templates(void **state)
 {
-	static const struct rt_message m[] = { { "system", "Be brief." },
-		{ "user", " Hi " }, { "assistant", "Hello." },
-		{ "user", "Why?" } };
-	static const struct rt_message tool = { "tool", "x" };
+	static const struct rt_message m[] = {
+		{ .role = "system", .content = "Be brief." },
+		{ .role = "user", .content = " Hi " },
+		{ .role = "assistant", .content = "Hello." },
+		{ .role = "user", .content = "Why?" } };
+	static const struct rt_message cook = { .role = "cook",
+						.content = "x" };
+	static const struct rt_conversation v = { .messages = m, .n = 4 },
+		wrong = { .messages = &cook, .n = 1 };
 	struct rt_error err = { .message = "" };
 	size_t i;
 
@@ -162,9 +167,9 @@ test_templates(void **state)
 		struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
 
 		assert_non_null(c);
-		assert_int_equal(rt_chat_write(c, m, 4, &t, &err), RT_OK);
+		assert_int_equal(rt_chat_write(c, &v, &t, &err), RT_OK);
 		assert_string_equal(t.at, templates[i].text);
-		assert_int_equal(rt_chat_write(c, &tool, 1, &t, &err),
+		assert_int_equal(rt_chat_write(c, &wrong, &t, &err),
 				 RT_RANGE);
 		rt_text_release(&t);
 	}
@@ -198,7 +203,7 @@ static const struct {
 	  "true}", NULL },
 	{ true, "{\"messages\": [{\"role\": \"assistant\", \"content\": null, "
 	  "\"tool_calls\": [{\"id\": \"x\"}]}]}", "'messages' is a "
-	  "conversation without tools" },
+	  "conversation in which a call has no name or no arguments" },
 	{ false, "{\"prompt\": \"a\", \"seed\": 9223372036854775807}", NULL },
 	{ false, "{\"prompt\": \"a\", \"seed\": -9223372036854775808}", NULL },
 	{ false, "{\"prompt\": \"a\", \"seed\": 18446744073709551616}",
@@ -260,8 +265,8 @@ static const struct {
 	{ true, "{\"messages\": []}", "a conversation has at least one "
 	  "message, this has none" },
 	{ true, "{\"messages\": [{\"role\": \"cook\", \"content\": \"a\"}]}",
-	  "message 1 has the role 'cook', expected system, user or "
-	  "assistant" },
+	  "message 1 has the role 'cook', expected system, user, assistant "
+	  "or tool" },
 	{ true, "{\"messages\": [{\"role\": \"user\"}]}", "'messages' is a "
 	  "list of messages, each with a role and a content" },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
