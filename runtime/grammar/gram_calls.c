@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CALLS = 128 };		/* of a text */
+
 /* A function whose schema is read. */
 struct call_reader {
 	struct schema_reader x;
@@ -164,7 +166,7 @@ add_around(struct rt_grammar *g, const struct rt_grammar_calls *c,
 	}
 	g->nodes[around].inner = call;
 	g->nodes[around].least = 1;
-	g->nodes[around].most = c->several ? -1 : 1;
+	g->nodes[around].most = c->several ? CALLS : 1;
 	g->nodes[around].text = (int32_t)g->ntexts;
 	g->nodes[around].ntexts = series ? 2 : 0;
 	if (series && (!gram_add_text(g, c->after, strlen(c->after), 0) ||

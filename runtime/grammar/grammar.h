@@ -51,7 +51,7 @@ struct rt_grammar_calls {
 	const struct rt_grammar_function *functions;
 	size_t n;		/* at least 1 */
 	const char *arguments;	/* the name of that member */
-	bool several;		/* one call or more; else one */
+	bool several;		/* 1 to 128 calls; else one */
 	bool list;		/* they are a list of JSON */
 	/* otherwise: after the last one, and between two, which begins with
 	 * that; NULL: there is one call, and nothing after it */

@@ -433,8 +433,9 @@ rt_calls_end(struct rt_calls *x, const char *text, size_t n)
 	while (x->n > 0 && x->kept < n && is_blank(text[x->kept])) {
 		x->kept++;
 	}
-	/* marks around calls, and calls that were cut early, are left out */
-	if (x->kept < n && (x->state == SAYING || (x->n == 0 && !must))) {
+	/* marks around calls, and calls that were cut early, are left out; what
+	 * an answer that has to call begins is nothing else */
+	if (x->kept < n && !must && (x->state == SAYING || x->n == 0)) {
 		say(x, text, n);
 	}
 }

@@ -107,7 +107,7 @@ def structured(client):
     assert "#/not in the schema is no keyword" in why
 
 
-def calls(client):
+def calls(client, several):
     """Functions are called, one and several; a stream has the same calls."""
     tools = [{"type": "function", "function": {
         "name": name, "description": "Tells of a city.", "parameters": {
@@ -122,11 +122,11 @@ def calls(client):
                                     "function": {"name": "time"}}):
             c = client.chat.completions.create(
                 **ask, seed=seed, tool_choice=choice,
-                parallel_tool_calls=seed % 2 == 0).choices[0]
+                parallel_tool_calls=several(seed)).choices[0]
             made = c.message.tool_calls
             assert c.finish_reason == "tool_calls"
             assert c.message.content is None
-            assert len(made) == 1 or choice == "required" and seed % 2 == 0
+            assert len(made) == 1 or choice == "required" and several(seed)
             for one in made:
                 assert one.function.name in ("weather", "time")
                 assert json.loads(one.function.arguments)["city"] in (
@@ -134,7 +134,7 @@ def calls(client):
             parts = {}
             for p in client.chat.completions.create(
                     **ask, seed=seed, tool_choice=choice, stream=True,
-                    parallel_tool_calls=seed % 2 == 0):
+                    parallel_tool_calls=several(seed)):
                 for d in p.choices[0].delta.tool_calls or []:
                     if d.id:
                         assert d.index == len(parts) and d.type == "function"
@@ -147,7 +147,8 @@ def calls(client):
                                 "content": "9:15"} for x in made]
     client.chat.completions.create(**dict(ask, messages=back, max_tokens=3))
     with client.chat.completions.stream(
-            **ask, seed=1, tool_choice="required") as s:
+            **ask, seed=1, tool_choice="required",
+            parallel_tool_calls=False) as s:
         m = s.get_final_completion().choices[0].message
     assert m.tool_calls[0].function.name in ("weather", "time")
     said = client.chat.completions.create(
@@ -181,8 +182,12 @@ def main():
     for chat_template in ("chatml", "llama-3", "mistral"):
         p, client = start(sys.argv[1], "chat=" + chat_template,
                           "context=8192")
+        # bytes have no token that ends an answer, as several calls of
+        # chatml do
+        several = (lambda seed: False) if chat_template == "chatml" else (
+            lambda seed: seed % 2 == 0)
         try:
-            calls(client)
+            calls(client, several)
         finally:
             p.terminate()
         assert p.wait(60) == 0

@@ -612,6 +612,8 @@ static const struct {
 	{ CHATML, "", "<tool_call>{\"name\": \"get\", \"argum",
 	  "<tool_call>{\"name\": \"get\", \"argum|stop" },
 	{ CHATML, MUST, "{\"name\": \"get\", \"argum", "|stop" },
+	{ CHATML, MUST, GET1 "\n</tool_call>\n<tool_c",
+	  "|get{\"x\": 1}|tool_calls" },
 	{ CHATML, MUST, "\n" GET1 "\n</tool_call>",
 	  "|get{\"x\": 1}|tool_calls" },
 	{ LLAMA, "", "\n{\"name\": \"get\", \"parameters\": {\"x\": 2}}",
