@@ -196,6 +196,7 @@ free_sequence(struct rt_sequence *q)
 	free(q->tokens);
 	free(q->blocks);
 	free(q->stops);
+	free(q->allowed);
 	free(q);
 }
 
@@ -260,8 +261,11 @@ rt_scheduler_add(struct rt_scheduler *s, const struct rt_ask *ask,
 	}
 	q->ask = *ask;
 	q->stops = calloc((size_t)ask->nstops + 1, sizeof *q->stops);
-	status = q->stops ? reserve(s, q, ask->nprompt, err)
-			  : rt_no_memory(err, NULL);
+	if (ask->guide) {
+		q->allowed = calloc(words_of(&s->e), sizeof *q->allowed);
+	}
+	status = q->stops && (q->allowed || !ask->guide)
+		? reserve(s, q, ask->nprompt, err) : rt_no_memory(err, NULL);
 	if (status != RT_OK) {
 		free_sequence(q);
 		return status;
@@ -370,24 +374,65 @@ has_bit(const uint64_t *bits, int64_t n)
 	return any || (bits[i] & ((UINT64_C(1) << n % 64) - 1));
 }
 
+/* What a guide allows next. */
+static enum rt_status
+find_allowed(struct rt_sequence *q, struct rt_error *err)
+{
+	enum rt_status status;
+
+	if (!q->ask.guide || q->is_found) {
+		return RT_OK;
+	}
+	status = rt_guide_allow(q->ask.guide, q->allowed, &q->may_end, err);
+	q->is_found = status == RT_OK;
+	return status;
+}
+
+static enum rt_status
+find_allowed_of(const struct rt_sequences *list, int64_t step,
+		struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	struct rt_sequence *q;
+
+	for (q = list->first; q && status == RT_OK; q = q->next) {
+		if (q->awaits == step) {
+			status = find_allowed(q, err);
+		}
+	}
+	return status;
+}
+
+enum rt_status
+rt_scheduler_find_allowed(struct rt_scheduler *s, struct rt_error *err)
+{
+	enum rt_status status = find_allowed_of(&s->waiting, s->ended, err);
+	int64_t i;
+
+	for (i = 0; i < s->nreplicas && status == RT_OK; i++) {
+		status = find_allowed_of(&s->replica[i].running, s->ended,
+					 err);
+	}
+	return status;
+}
+
 /* Which tokens may come next; *out = NULL: any.  What a guide allows stays so,
  * since it may be all that is allowed; and where each token ends a sequence,
  * one of them comes. */
 static enum rt_status
-allow(struct rt_scheduler *s, const struct rt_sequence *q,
+allow(struct rt_scheduler *s, struct rt_sequence *q,
       const uint64_t **out, struct rt_error *err)
 {
-	bool long_enough = q->n - q->ask.nprompt >= q->ask.least, may_end;
+	bool long_enough = q->n - q->ask.nprompt >= q->ask.least;
 	enum rt_status status = RT_OK;
 
 	*out = NULL;
 	if (q->ask.guide) {
-		status = rt_guide_allow(q->ask.guide, s->allowed, &may_end,
-					err);
-		if (long_enough && may_end) {
-			set_stops(q, s->allowed, true);
+		status = find_allowed(q, err);
+		if (long_enough && q->may_end) {
+			set_stops(q, q->allowed, true);
 		}
-		*out = s->allowed;
+		*out = q->allowed;
 	} else if (!long_enough && q->ask.nstops > 0) {
 		memset(s->allowed, 0xff, words_of(&s->e) *
 					 sizeof *s->allowed);
@@ -409,6 +454,7 @@ add_token(struct rt_scheduler *s, struct rt_sequence *q, int32_t token,
 		return status;
 	}
 	q->tokens[q->n++] = token;
+	q->is_found = false;
 	s->counts.drawn++;
 	*over = is_stop(q, token);
 	return *over || !q->ask.guide

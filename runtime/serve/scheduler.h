@@ -90,6 +90,14 @@ void rt_scheduler_cancel(struct rt_scheduler *s, struct rt_sequence *q);
  * nothing if there is nothing to do.
  */
 enum rt_status rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err);
+/*
+ * Finds which tokens may come next in the sequences that the oldest step in
+ * flight brings tokens to, unless it is done; otherwise that is found when the
+ * step has ended.  May be called while an engine ends it: so the step and this
+ * take time together.  What rt_scheduler_counts() reads is left alone.
+ */
+enum rt_status rt_scheduler_find_allowed(struct rt_scheduler *s,
+					 struct rt_error *err);
 struct rt_serve_counts rt_scheduler_counts(const struct rt_scheduler *s);
 
 #endif

@@ -23,6 +23,10 @@ struct rt_sequence {
 	int64_t awaits;		/* the step that brings its token, or -1 */
 	int64_t row;		/* of its logits there */
 	int32_t *stops;
+	/* of one with a guide: a bit for each token that may come next, and
+	 * whether it may end, once they are found */
+	uint64_t *allowed;
+	bool may_end, is_found;
 };
 
 /* Sequences in the order in which they came. */

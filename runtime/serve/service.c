@@ -2,7 +2,9 @@
  * The service; see service.h.
  *
  * The scheduler runs under the lock, and the engine that it sees is one that
- * lets the lock go while the real one computes.  So tokens and ends reach
+ * lets the lock go while the real one computes, and while it is found which
+ * tokens may come next in answers that follow a grammar: only the thread that
+ * computes changes the scheduler and its guides.  So tokens and ends reach
  * replies under the lock, and nothing else has to.
  */
 #define _GNU_SOURCE	/* CLOCK_MONOTONIC for conditions */
@@ -125,7 +127,10 @@ end_unlocked(void *user, float *logits, struct rt_error *err)
 	enum rt_status status;
 
 	pthread_mutex_unlock(&s->lock);
-	status = e->end(e->user, logits, err);
+	status = rt_scheduler_find_allowed(s->scheduler, err);
+	if (status == RT_OK) {
+		status = e->end(e->user, logits, err);
+	}
 	pthread_mutex_lock(&s->lock);
 	return status;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/server.h"
+#include "runtime/serve/scheduler.h"
 
 struct fake_engine {
 	struct rt_engine e;
@@ -24,6 +24,9 @@ struct fake_engine {
 	int64_t together;	/* the most that were in flight */
 	/* called in each step, or NULL: a test's pause */
 	void (*pause)(void);
+	/* which tokens may come in its sequences is found while a step ends;
+	 * or NULL */
+	struct rt_scheduler *finds;
 };
 
 static inline uint64_t
@@ -170,7 +173,7 @@ fake_end(void *user, float *logits, struct rt_error *err)
 	}
 	memcpy(logits, fake_logits_at(f, f->ended++),
 	       (size_t)fake_nlogits(f) * sizeof *logits);
-	return RT_OK;
+	return f->finds ? rt_scheduler_find_allowed(f->finds, err) : RT_OK;
 }
 
 /* The bounds are those of `e`, whose functions and user are set here. */

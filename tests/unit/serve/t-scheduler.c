@@ -121,6 +121,8 @@ open_with(struct fake_engine *f, struct rt_engine e, bool sharing)
 
 	assert_true(fake_open(f, e));
 	assert_int_equal(rt_scheduler_open(&s, &f->e, sharing, &err), RT_OK);
+	/* of every second, as a service does it */
+	f->finds = e.rows % 2 ? s : NULL;
 	return s;
 }
 
