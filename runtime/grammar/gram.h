@@ -83,17 +83,18 @@ struct gram_node {
 	 * most = -1 of characters and items: any number */
 	int64_t least, most;
 	int32_t decimals;
-	/* of an array or a series its items, of an object its other members;
-	 * -1: none */
+	/* of an array its other items, of a series its items, of an object its
+	 * other members; -1: none */
 	int32_t inner;
 	int32_t pattern;	/* that a string follows; -1: none */
-	/* alternatives, members in their order, or nothing */
+	/* alternatives, members in their order, the first items of an array,
+	 * or nothing */
 	int32_t first, n;
 	/* literals, or names of members: sorted */
 	int32_t text, ntexts;
 };
 
-/* An alternative or a member. */
+/* An alternative, a member or an item. */
 struct gram_part {
 	int32_t node;
 	bool required;

@@ -148,6 +148,20 @@ height_of_parts(const struct rt_grammar *g, const struct gram_node *x)
 	return h;
 }
 
+/* Of those that an array has to have. */
+static int32_t
+height_of_items(const struct rt_grammar *g, const struct gram_node *x)
+{
+	int32_t h = x->least > x->n ? g->nodes[x->inner].height : 0, i;
+
+	for (i = 0; i < x->n && i < x->least; i++) {
+		int32_t item = g->nodes[g->parts[x->first + i].node].height;
+
+		h = item > h ? item : h;
+	}
+	return h;
+}
+
 static int32_t
 height_of(const struct rt_grammar *g, const struct gram_node *x)
 {
@@ -160,7 +174,7 @@ height_of(const struct rt_grammar *g, const struct gram_node *x)
 		h = height_of_parts(g, x);
 		break;
 	case GRAM_ARRAY:
-		h = x->least > 0 ? g->nodes[x->inner].height : 0;
+		h = height_of_items(g, x);
 		break;
 	default:
 		return 0;

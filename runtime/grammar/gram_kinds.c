@@ -169,6 +169,7 @@ fill_lengths(struct schema_reader *x, int32_t node, enum keyword least,
 	}
 	if (n->most >= 0 && n->least > n->most) {
 		n->kind = GRAM_UNION;	/* of nothing */
+		n->n = 0;
 	}
 	return true;
 }
@@ -251,6 +252,28 @@ fill_string(struct schema_reader *x, int32_t node)
 }
 
 static bool
+fill_first_items(struct schema_reader *x, int32_t node)
+{
+	int32_t list = x->has[PREFIX_ITEMS], first = (int32_t)x->g->nparts;
+	int32_t n = 0, i;
+
+	if (list < 0) {
+		return true;
+	}
+	if (x->t.at[list].kind != GRAM_LIST || x->t.at[list].child < 0) {
+		return gram_wrong(x, list, "is not a list of schemas");
+	}
+	for (i = x->t.at[list].child; i >= 0; i = x->t.at[i].next, n++) {
+		if (!gram_add_alternative(x, gram_node_of(x, i))) {
+			return false;
+		}
+	}
+	gram_node_at(x, node)->first = first;
+	gram_node_at(x, node)->n = n;
+	return true;
+}
+
+static bool
 fill_array(struct schema_reader *x, int32_t node)
 {
 	int32_t unique = x->has[UNIQUE_ITEMS], inner = ANY_VALUE;
@@ -263,9 +286,12 @@ fill_array(struct schema_reader *x, int32_t node)
 	if (x->has[ITEMS] >= 0) {
 		inner = gram_node_of(x, x->has[ITEMS]);
 	}
+	if (inner < 0 || !fill_first_items(x, node)) {
+		return false;
+	}
 	gram_node_at(x, node)->kind = GRAM_ARRAY;
 	gram_node_at(x, node)->inner = inner;
-	return inner >= 0 && fill_lengths(x, node, MIN_ITEMS, MAX_ITEMS);
+	return fill_lengths(x, node, MIN_ITEMS, MAX_ITEMS);
 }
 
 /* ---- objects ---- */

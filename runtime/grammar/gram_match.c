@@ -365,8 +365,10 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 	      unsigned char byte)
 {
 	const struct gram_node *x = &w->g->nodes[way->node];
+	int32_t item = way->count < x->n
+		? w->g->parts[x->first + way->count].node : x->inner;
 	bool more = way->count != x->most &&
-		    gram_fits(w, x->inner, way->depth + 1);
+		    gram_fits(w, item, way->depth + 1);
 
 	if (is_blank(way, byte)) {
 		gram_add_way(w, from, way);
@@ -376,7 +378,7 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 		}
 	} else if (more && way->phase == GRAM_AFTER && byte == ',') {
 		way->count++;
-		gram_add_inner(w, from, way, x->inner);
+		gram_add_inner(w, from, way, item);
 	} else if (more && way->phase == GRAM_OPEN && byte != ' ' &&
 		   byte != '\n') {
 		size_t first = w->n, n, i;
@@ -384,7 +386,7 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 
 		/* the item begins here */
 		way->count++;
-		gram_add_inner(w, first, way, x->inner);
+		gram_add_inner(w, first, way, item);
 		n = w->n - first;
 		memcpy(inner, w->at + first, n * sizeof *inner);
 		w->n = first;

@@ -108,6 +108,14 @@ static const struct {
 	  "1,\"maxItems\":2}",
 	  "[true]|[ false , true ]|[\n  true]||[]|[true,]|[true,true,true]|"
 	  "[null]|[  true]|[ \ntrue]|[\n\ntrue]|[true,  true]" },
+	{ "{\"prefixItems\":[{\"type\":\"boolean\"},{\"type\":\"null\"}],"
+	  "\"items\":{\"const\":1},\"type\":\"array\"}",
+	  "[]|[true]|[ true, null ]|[false,null,1,1]||[null]|[true,1]|"
+	  "[true,null,null]|[true,]" },
+	{ "{\"prefixItems\":[{\"const\":1},{\"const\":2},false],"
+	  "\"minItems\":2,\"type\":\"array\"}", "[1,2]||[]|[1]|[1,2,3]" },
+	{ "{\"prefixItems\":[{\"const\":1}],\"items\":false,\"type\":"
+	  "\"array\"}", "[1]|[]||[1,1]" },
 	{ "{\"type\":\"string\",\"minLength\":1,\"maxLength\":2}",
 	  "\"a\"|\"\xc3\xa9\xf0\x9f\x98\x80\"|\"\\u00e9\\n\"||\"\"|\"abc\"|"
 	  "\"\\ud800\"|\"\xff\"|\"\xed\xa0\x80\"|\"\t\"" },
@@ -196,6 +204,13 @@ static const struct {
 	{ "{\"anyOf\":[{},{\"items\":3}]}", "#/anyOf/1/items in the schema is "
 	  "no schema" },
 	{ "{\"anyOf\":[]}", "is not a list of schemas" },
+	{ "{\"prefixItems\":{}}", "#/prefixItems in the schema is not a list "
+	  "of schemas" },
+	{ "{\"prefixItems\":[{},false],\"minItems\":2,\"type\":\"array\"}",
+	  "followed by no value" },
+	/* what may have no length has no items either */
+	{ "{\"prefixItems\":[{}],\"minItems\":2,\"maxItems\":1,\"type\":"
+	  "\"array\"}", "followed by no value" },
 	{ "{\"allOf\":[{},{}]}", "only one is known here" },
 	{ "{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}",
 	  "#/oneOf in the schema has alternatives that may hold together" },

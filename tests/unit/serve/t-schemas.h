@@ -145,8 +145,18 @@ schema_value(struct schema_text *s, int depth)
 	if (kind < 2) {
 		schema_object(s, depth);
 	} else if (kind == 2) {
-		SCHEMA_ADD(s, "{\"type\":\"array\",\"items\":");
-		schema_value(s, depth - 1);
+		SCHEMA_ADD(s, "{\"type\":\"array\"");
+		n = schema_pick(s, 0, 5) - 2;
+		for (i = 0; i < n; i++) {
+			SCHEMA_ADD(s, i ? "," : ",\"prefixItems\":[");
+			schema_value(s, depth - 1);
+		}
+		SCHEMA_ADD(s, n > 0 ? "],\"items\":" : ",\"items\":");
+		if (n > 0 && schema_pick(s, 0, 1)) {
+			SCHEMA_ADD(s, "false");
+		} else {
+			schema_value(s, depth - 1);
+		}
 		schema_bounds(s, "minItems", "maxItems", 0, 3);
 		SCHEMA_ADD(s, "}");
 	} else if (kind < 5) {

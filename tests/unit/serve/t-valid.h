@@ -298,13 +298,18 @@ valid_object(const char *root, const char *schema, const char *v)
 static inline bool
 valid_array(const char *root, const char *schema, const char *v)
 {
-	const char *items = valid_member(schema, "items", false);
+	const char *items = valid_member(schema, "items", false), *of;
+	const char *first = valid_member(schema, "prefixItems", false);
 	const char *key = NULL, *value, *s = v;
 	int n = 0;
 
 	while ((s = valid_next(s, &key, &value))) {
 		n++;
-		if (items && !valid(root, items, value, 0)) {
+		if (first) {
+			first = valid_next(first, &key, &of);
+		}
+		of = first ? of : items;
+		if (of && !valid(root, of, value, 0)) {
 			return false;
 		}
 	}
