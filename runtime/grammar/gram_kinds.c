@@ -4,7 +4,10 @@
  */
 #include "runtime/grammar/gram_reader.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { MULTIPLES = 1024 };	/* of a schema */
 
 /* ---- literals ---- */
 
@@ -131,6 +134,47 @@ read_bound(struct schema_reader *x, enum keyword k, int32_t decimals, bool up,
 	return true;
 }
 
+/* Multiples of a whole number, which bounds make few, are listed. */
+static bool
+list_multiples(struct schema_reader *x, int32_t node)
+{
+	struct gram_node *n = gram_node_at(x, node);
+	int64_t m = 0, at, left;
+	char text[24];
+
+	if (!read_count(x, MULTIPLE, &m)) {
+		return false;
+	}
+	if (m < 1 || m == 1000000000) {
+		return gram_wrong(x, x->has[MULTIPLE], "is not known here "
+				  "unless it is a whole number from 1 to "
+				  "999999999");
+	}
+	/* C rounds to 0 */
+	at = n->least / m * m;
+	at += at < n->least ? m : 0;
+	left = n->most / m * m;
+	left -= left > n->most ? m : 0;
+	left = left < at ? 0 : (left - at) / m + 1;
+	if (left > MULTIPLES ||
+	    x->g->ntexts + (size_t)left > GRAM_VALUES) {
+		return gram_wrong(x, x->has[MULTIPLE], "is not known here "
+			"unless minimum and maximum leave at most %d numbers",
+			MULTIPLES);
+	}
+	n->kind = left > 0 ? GRAM_LITERALS : GRAM_UNION;
+	n->text = (int32_t)x->g->ntexts;
+	n->ntexts = (int32_t)left;
+	for (; left > 0; left--, at += m) {
+		snprintf(text, sizeof text, "%lld", (long long)at);
+		if (!gram_add_text(x->g, text, strlen(text), 0)) {
+			return gram_no_memory(x);
+		}
+	}
+	gram_sort_texts(x->g, n);
+	return true;
+}
+
 static bool
 fill_number(struct schema_reader *x, int32_t node, bool whole)
 {
@@ -138,6 +182,9 @@ fill_number(struct schema_reader *x, int32_t node, bool whole)
 	bool bounds = x->has[MINIMUM] >= 0 || x->has[MAXIMUM] >= 0 ||
 		      x->has[ABOVE] >= 0 || x->has[BELOW] >= 0;
 
+	/* a multiple of a whole number is one; 3.0 is not written */
+	n->partial = n->partial || (x->has[MULTIPLE] >= 0 && !whole);
+	whole = whole || x->has[MULTIPLE] >= 0;
 	n->kind = whole || bounds ? GRAM_RANGE : GRAM_NUMBER;
 	n->decimals = whole ? 0 : GRAM_DECIMALS;
 	n->least = -GRAM_LARGEST;
@@ -151,8 +198,9 @@ fill_number(struct schema_reader *x, int32_t node, bool whole)
 	if (n->least > n->most) {
 		n->kind = GRAM_UNION;	/* of nothing that is in reach */
 		n->partial = true;
+		return true;
 	}
-	return true;
+	return x->has[MULTIPLE] < 0 || list_multiples(x, node);
 }
 
 /* ---- strings and arrays ---- */

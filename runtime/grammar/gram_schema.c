@@ -39,6 +39,7 @@ static const struct gram_keyword {
 	{ "maximum", MAXIMUM, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "exclusiveMinimum", ABOVE, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "exclusiveMaximum", BELOW, GRAM_NUMBERS | GRAM_WHOLES },
+	{ "multipleOf", MULTIPLE, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "title", SAYS_NOTHING, 0 },
 	{ "description", SAYS_NOTHING, 0 },
 	{ "default", SAYS_NOTHING, 0 },

@@ -108,6 +108,10 @@ static const struct {
 	  "1,\"maxItems\":2}",
 	  "[true]|[ false , true ]|[\n  true]||[]|[true,]|[true,true,true]|"
 	  "[null]|[  true]|[ \ntrue]|[\n\ntrue]|[true,  true]" },
+	{ "{\"type\":\"integer\",\"multipleOf\":5,\"minimum\":-7,\"maximum\":"
+	  "110}", "-5|0|5|10|100|110||-10|1|11|115|5.0|05" },
+	{ "{\"multipleOf\":4,\"exclusiveMinimum\":0,\"exclusiveMaximum\":8.5,"
+	  "\"type\":\"number\"}", "4|8||0|12|4.0" },
 	{ "{\"prefixItems\":[{\"type\":\"boolean\"},{\"type\":\"null\"}],"
 	  "\"items\":{\"const\":1},\"type\":\"array\"}",
 	  "[]|[true]|[ true, null ]|[false,null,1,1]||[null]|[true,1]|"
@@ -204,6 +208,15 @@ static const struct {
 	{ "{\"anyOf\":[{},{\"items\":3}]}", "#/anyOf/1/items in the schema is "
 	  "no schema" },
 	{ "{\"anyOf\":[]}", "is not a list of schemas" },
+	{ "{\"multipleOf\":0.5}", "#/multipleOf in the schema is not a whole "
+	  "number" },
+	{ "{\"multipleOf\":0}", "#/multipleOf in the schema is not known here "
+	  "unless it is a whole number from 1 to 999999999" },
+	{ "{\"multipleOf\":2,\"minimum\":0}", "#/multipleOf in the schema is "
+	  "not known here unless minimum and maximum leave at most 1024 "
+	  "numbers" },
+	{ "{\"type\":\"integer\",\"multipleOf\":7,\"minimum\":8,\"maximum\":"
+	  "13}", "followed by no value" },
 	{ "{\"prefixItems\":{}}", "#/prefixItems in the schema is not a list "
 	  "of schemas" },
 	{ "{\"prefixItems\":[{},false],\"minItems\":2,\"type\":\"array\"}",

@@ -99,7 +99,11 @@ schema_number(struct schema_text *s)
 	bool whole = schema_pick(s, 0, 1);
 
 	SCHEMA_ADD(s, "{\"type\":\"%s\"", whole ? "integer" : "number");
-	if (whole || schema_pick(s, 0, 1)) {
+	if (schema_pick(s, 0, 7) == 0) {
+		SCHEMA_ADD(s, ",\"multipleOf\":%d,\"minimum\":-9,"
+			   "\"maximum\":%d", schema_pick(s, 1, 12),
+			   schema_pick(s, 0, 300));
+	} else if (whole || schema_pick(s, 0, 1)) {
 		schema_bounds(s, schema_pick(s, 0, 3) ? "minimum"
 						      : "exclusiveMinimum",
 			      "maximum", -300, 300);

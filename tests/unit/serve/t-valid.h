@@ -6,6 +6,7 @@
 #ifndef T_VALID_H
 #define T_VALID_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,6 +265,10 @@ valid_scalar(const char *schema, const char *v)
 	}
 	if (*v != '-' && (*v < '0' || *v > '9')) {
 		return true;
+	}
+	if (valid_member(schema, "multipleOf", false) &&
+	    fmod(x, valid_limit(schema, "multipleOf", 1)) != 0) {
+		return false;
 	}
 	return x >= valid_limit(schema, "minimum", x) &&
 	       x <= valid_limit(schema, "maximum", x) &&
