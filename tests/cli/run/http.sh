@@ -124,6 +124,12 @@ gets 200 '"content":"' /v1/chat/completions '{"messages":[{"role":"user",
 "content":"a"}],"response_format":{"type":"json_object"},"max_tokens":9}'
 gets 400 "#/properties/a/not in the schema is no keyword" /v1/completions \
 	'{"prompt":"a","guided_json":{"properties":{"a":{"not":{}}}}}'
+tools='"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function",
+"function":{"name":"f"}}]'
+gets 400 "'tools' are not known to the chat template of this model, 'none'" \
+	/v1/chat/completions "{$tools}"
+gets 200 '"content"' /v1/chat/completions \
+	"{\"max_tokens\":3,\"tool_choice\":\"none\",$tools}"
 gets 200 '"text":"AAAA"' /v1/completions '{"prompt":"a","max_tokens":4,
 "logit_bias":{"65":100}}'
 gets 200 '"completion_tokens":2' /v1/completions \

@@ -78,8 +78,9 @@ __wrap_free(void *p)
 	__real_free(p);
 }
 
-static const char by_schema[] = "{\"messages\": [{\"role\": \"user\", \"content\": "
-	"\"a question\"}], \"n\": 2, \"seed\": 1, \"max_tokens\": 40, "
+static const char by_schema[] = "{\"messages\": [{\"role\": \"user\", "
+	"\"content\": \"a question\"}], \"n\": 2, \"seed\": 1, "
+	"\"max_tokens\": 40, "
 	"\"logprobs\": true, \"top_logprobs\": 2, \"stop\": [\"never\"], "
 	"\"logit_bias\": {\"3\": 1}, \"json_schema\": {\"properties\": "
 	"{\"a\": {\"enum\": [1, \"x\"]}, \"b\": {\"items\": {\"$ref\": "
