@@ -128,7 +128,7 @@ if script -qec true /dev/null >out 2>&1 </dev/null; then
 		waits_for ".*$(printf '\r')search: [0-9]* s, .* best " \
 			screen >&2
 		printf '\003'
-	} | timeout -s KILL 300 script -qec "'$LLMC' -w --threads 1 \
+	} | timeout -s KILL 300 script -qec "exec '$LLMC' -w --threads 1 \
 		--target h100x8x2048 --explain=search \
 		'$examples/deepseek-v3.llm' >whole.out" /dev/null >screen 2>err
 	got=$?
