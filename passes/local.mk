@@ -91,6 +91,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory/memory_saves.c \
 	%D%/memory/memory_scratch.c \
 	%D%/memory/memory_slots.c \
+	%D%/memory/memory_stamps.c \
+	%D%/memory/memory_stamps.h \
 	%D%/memory/memory_temps.c \
 	%D%/memory/memory_tensors.c \
 	%D%/memory/memory_wait.c \

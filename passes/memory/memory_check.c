@@ -1,352 +1,13 @@
 /*
  * Holds a memory plan to a run.  Every rank of the pipeline runs its actions,
- * kernel by kernel, on a memory of stamps: a kernel that writes a value stamps
- * the bytes where that lies, and one that reads it must find its stamp on all
- * of them.  So two values that are alive at once on the same bytes are found
- * wherever they come from: packing, too few slots, an alias, a missing copy.
- * It shares memory_where.c with the rest of the folder and nothing else.
+ * kernel by kernel, on a memory of stamps (memory_stamps.c): a kernel that
+ * writes a value stamps the bytes where that lies, and one that reads it must
+ * find its stamp on all of them.  So two values that are alive at once on the
+ * same bytes are found wherever they come from: packing, too few slots, an
+ * alias, a missing copy.  It shares memory_where.c with the rest of the folder
+ * and nothing else.
  */
-#include "passes/memory/memory.h"
-
-#include <string.h>
-
-/* Bytes that were written last by one write. */
-struct stamped_range {
-	int64_t lo, hi;
-	uint64_t stamp;
-};
-
-/* The arena of one rank: disjoint ranges in ascending order. */
-struct stamped_arena {
-	struct stamped_range *at;
-	uint32_t n, cap;
-};
-
-/* Something that is found again by a key: a save, a message, a tensor. */
-struct stamped_item {
-	uint64_t key[3];
-	uint64_t stamp;
-	struct memory_spot spot;
-	int64_t size;
-	uint32_t pipe;
-};
-
-struct checker {
-	const struct ranks *r;
-	const struct memory *mem;
-	struct ir_module *m;
-	struct arena a;
-	struct stamped_arena *ranks;	/* by rank of the pipeline */
-	uint64_t *stamp;	/* by value, of the current run; 0: none */
-	uint64_t next;
-	VEC(struct stamped_item *) items;	/* the first is none */
-	struct table by_key;
-	const char *why;
-
-	/* the current run */
-	struct memory_run run;
-	func_id func;
-	uint32_t pipe;
-};
-
-/* ---- stamps ---- */
-
-/* The first range that ends after `at`. */
-static uint32_t
-find_range(const struct stamped_arena *b, int64_t at)
-{
-	uint32_t lo = 0, hi = b->n;
-
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (b->at[mid].hi <= at) {
-			lo = mid + 1;
-		} else {
-			hi = mid;
-		}
-	}
-	return lo;
-}
-
-/* Writes [lo, hi): ranges that it overlaps are cut off or replaced. */
-static void
-stamp_range(struct arena *a, struct stamped_arena *b, int64_t lo, int64_t hi,
-	    uint64_t stamp)
-{
-	uint32_t first = find_range(b, lo), last = first, n = 0;
-	struct stamped_range put[3];
-
-	while (last < b->n && b->at[last].lo < hi) {
-		last++;
-	}
-	if (first < last && b->at[first].lo < lo) {
-		put[n++] = (struct stamped_range){ b->at[first].lo, lo,
-					     b->at[first].stamp };
-	}
-	put[n++] = (struct stamped_range){ lo, hi, stamp };
-	if (first < last && b->at[last - 1].hi > hi) {
-		put[n++] = (struct stamped_range){ hi, b->at[last - 1].hi,
-					     b->at[last - 1].stamp };
-	}
-	if (b->n + 3 > b->cap) {
-		b->at = arena_grow(a, b->at, b->cap * sizeof *b->at,
-				   (2 * b->cap + 64) * sizeof *b->at);
-		b->cap = 2 * b->cap + 64;
-	}
-	memmove(b->at + first + n, b->at + last,
-		(b->n - last) * sizeof *b->at);
-	memcpy(b->at + first, put, n * sizeof *put);
-	b->n = b->n - (last - first) + n;
-}
-
-/* Whether all of [lo, hi) has that stamp. */
-static bool
-has_stamp(const struct stamped_arena *b, int64_t lo, int64_t hi, uint64_t stamp)
-{
-	uint32_t i = find_range(b, lo);
-
-	while (lo < hi) {
-		if (i == b->n || b->at[i].lo > lo ||
-		    b->at[i].stamp != stamp) {
-			return false;
-		}
-		lo = b->at[i++].hi;
-	}
-	return true;
-}
-
-/* ---- values ---- */
-
-/* The name of a value, or the op that makes it. */
-static const char *
-name_of(const struct checker *c, value_id v)
-{
-	sym_t hint = c->m->values.at[v].hint;
-	node_id n = c->m->values.at[v].node;
-
-	return hint ? ir_text(c->m->ctx, hint)
-		: n ? ir_ops[ir_node(c->m, n)->op].name : "carried";
-}
-
-static void
-fail(struct checker *c, value_id v, const char *what)
-{
-	if (!c->why) {
-		c->why = arena_printf(&c->m->ctx->tmp, "%s, microbatch %u: "
-			"value %u (%s) %s", ir_text(c->m->ctx,
-			c->m->funcs.at[c->func].name), c->run.microbatch, v,
-			name_of(c, v), what);
-	}
-}
-
-/* Whether bytes are in the device's part of the arena, or in its host's. */
-static bool
-is_inside(const struct memory_rank *r, double at, double bytes)
-{
-	double there = (double)r->host_at;
-
-	return (at >= 0 && at + bytes <= (double)(r->total - r->reserve)) ||
-	       (at >= there && at + bytes <= there + (double)(r->host +
-							      r->drives));
-}
-
-static bool
-spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
-	struct memory_spot *spot)
-{
-	const struct memory_rank *r = &c->mem->rank[c->pipe];
-	double bytes = memory_value_bytes(c->m, c->mem->apart, v);
-
-	if (!memory_where(&c->run, v, at, spot)) {
-		fail(c, v, "has no place");
-		return false;
-	}
-	if (spot->offset % MEMORY_ALIGN ||
-	    c->mem->buffers.at[spot->buffer].pipe != c->pipe) {
-		fail(c, v, "lies askew, or on another rank");
-		return false;
-	}
-	if (!is_inside(r, (double)spot->offset, bytes)) {
-		fail(c, v, "lies outside of the arena");
-		return false;
-	}
-	return true;
-}
-
-static int64_t
-size_of(const struct checker *c, value_id v)
-{
-	return (int64_t)memory_value_bytes(c->m, c->mem->apart, v);
-}
-
-static void
-write_stamp(struct checker *c, value_id v, const struct memory_iterations *at,
-	    uint64_t stamp)
-{
-	struct memory_spot s;
-
-	if (spot_of(c, v, at, &s)) {
-		stamp_range(&c->a, &c->ranks[c->pipe], s.offset,
-			     s.offset + size_of(c, v), stamp);
-	}
-}
-
-static void
-write_value(struct checker *c, value_id v, const struct memory_iterations *at)
-{
-	c->stamp[v] = ++c->next;
-	write_stamp(c, v, at, c->stamp[v]);
-}
-
-/*
- * Whether a value is a tensor that lasts for the step: its stamp is that of
- * its place, whichever node names it.
- */
-static bool
-is_tensor(const struct checker *c, value_id v)
-{
-	node_id id = c->m->values.at[v].node;
-	const struct ir_node *n = ir_node(c->m, id);
-
-	return id && ir_is(n->op, IRF_SOURCE) &&
-	       !ir_is(n->op, IRF_STASH | IRF_PEER) && !n->nargs &&
-	       ir_op_takes(n->op, IR_ATTR_RATE) == IR_TAKES_NOT &&
-	       ir_op_takes(n->op, IR_ATTR_VALUE) == IR_TAKES_NOT;
-}
-
-static struct stamped_item *
-find_item(struct checker *c, uint64_t a, uint64_t b, uint64_t d, bool make)
-{
-	uint64_t hash = hash_word(hash_word(hash_word(1, a), b), d);
-	struct stamped_item x = { .key = { a, b, d } }, *k;
-	uint32_t at = 0;
-
-	while ((at = table_find(&c->by_key, hash, at)) != 0) {
-		k = c->items.at[at];
-		if (memcmp(k->key, x.key, sizeof x.key) == 0) {
-			return k;
-		}
-	}
-	if (!make) {
-		return NULL;
-	}
-	k = arena_dup(&c->a, &x, sizeof x);
-	VEC_PUSH(&c->a, &c->items, k);
-	table_add(&c->a, &c->by_key, hash);
-	return k;
-}
-
-/* The variables of the running iterations as one number. */
-static uint64_t
-iterations_key(const struct checker *c, const struct memory_iterations *at)
-{
-	uint64_t v, key;
-
-	if (!at) {
-		return 1;
-	}
-	key = iterations_key(c, at->outer);
-	v = (uint64_t)(ir_attr_int(c->m, at->repeat, IR_ATTR_START, 0) +
-		(ir_attr(c->m, at->repeat, IR_ATTR_REVERSE)
-			? ir_attr_int(c->m, at->repeat, IR_ATTR_COUNT, 1) - 1 -
-			  at->index : at->index));
-	return key * 100003 + v + 1;
-}
-
-enum { SAVES, MESSAGES, TENSORS };
-
-static uint64_t
-save_key(const struct checker *c)
-{
-	return ((uint64_t)c->run.stage << 32 | c->run.microbatch) * 3 + SAVES;
-}
-
-/* The stamp that a node which reads a save must find. */
-static uint64_t
-save_stamp(struct checker *c, value_id v, const struct memory_iterations *at)
-{
-	const struct ir_node *n = ir_node(c->m, c->m->values.at[v].node);
-	struct stamped_item *k = find_item(c, save_key(c),
-			       ir_attr(c->m, n, IR_ATTR_NAME)->text,
-			       iterations_key(c, at), false);
-
-	if (!k) {
-		fail(c, v, "was not saved");
-	}
-	return k ? k->stamp : 0;
-}
-
-static struct stamped_item *
-find_tensor(struct checker *c, uint32_t buffer, int64_t offset, bool make)
-{
-	return find_item(c, TENSORS, (uint64_t)buffer << 32 | c->pipe,
-		    (uint64_t)offset, make);
-}
-
-/* Tensors that last for the step are written before it begins. */
-static void
-stamp_tensors(struct checker *c)
-{
-	uint32_t i;
-	int64_t k;
-
-	for (i = 0; i < c->mem->buffers.n; i++) {
-		const struct memory_buffer *b = &c->mem->buffers.at[i];
-
-		c->pipe = b->pipe;
-		for (k = 0; b->kind < MEMORY_PIPELINE &&
-		     k < b->items * b->copies; k++) {
-			int64_t at = b->offset + k * b->bytes;
-
-			find_tensor(c, i, at, true)->stamp = ++c->next;
-			stamp_range(&c->a, &c->ranks[c->pipe], at,
-				     at + b->bytes, c->next);
-		}
-	}
-}
-
-static uint64_t
-tensor_stamp(struct checker *c, const struct memory_spot *s, value_id v)
-{
-	struct stamped_item *k = find_tensor(c, s->buffer, s->offset, false);
-
-	if (!k) {
-		fail(c, v, "is a tensor that no buffer holds");
-	}
-	return k ? k->stamp : 0;
-}
-
-static uint64_t
-stamp_of(struct checker *c, value_id v, const struct memory_iterations *at,
-	 const struct memory_spot *s)
-{
-	node_id id = c->m->values.at[v].node;
-
-	if (id && ir_is(ir_node(c->m, id)->op, IRF_STASH)) {
-		return save_stamp(c, v, at);
-	}
-	return is_tensor(c, v) ? tensor_stamp(c, s, v) : c->stamp[v];
-}
-
-static uint64_t
-read_value(struct checker *c, value_id v, const struct memory_iterations *at)
-{
-	struct memory_spot s;
-	uint64_t stamp;
-
-	if (c->why || !spot_of(c, v, at, &s)) {
-		return 0;
-	}
-	stamp = stamp_of(c, v, at, &s);
-	if (!stamp) {
-		fail(c, v, "is read before it is made");
-	} else if (!has_stamp(&c->ranks[c->pipe], s.offset,
-				     s.offset + size_of(c, v), stamp)) {
-		fail(c, v, "was written over before it is read");
-	}
-	return stamp;
-}
+#include "passes/memory/memory_stamps.h"
 
 /* ---- kernels ---- */
 
@@ -360,13 +21,13 @@ keep_saves(struct checker *c, const struct ir_region *r,
 		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
 
 		if (ir_is(n->op, IRF_STASH) && ir_is(n->op, IRF_SINK) &&
-		    (!only_tensors || is_tensor(c, ir_args(c->m, n)[0]))) {
-			uint64_t stamp = read_value(c, ir_args(c->m, n)[0],
-						    at);
+		    (!only_tensors ||
+		     stamp_is_tensor(c, ir_args(c->m, n)[0]))) {
+			uint64_t stamp = stamp_read(c, ir_args(c->m, n)[0], at);
 
-			find_item(c, save_key(c),
+			stamp_item(c, stamp_save(c),
 			     ir_attr(c->m, n, IR_ATTR_NAME)->text,
-			     iterations_key(c, at), true)->stamp = stamp;
+			     stamp_iterations(c, at), true)->stamp = stamp;
 		}
 	}
 }
@@ -389,9 +50,9 @@ keep_made(struct checker *c, const struct ir_region *r, const struct kernel *k,
 			value_id v = k->outputs.at[j].value;
 
 			if (ir_args(c->m, n)[0] == v) {
-				find_item(c, save_key(c),
+				stamp_item(c, stamp_save(c),
 				     ir_attr(c->m, n, IR_ATTR_NAME)->text,
-				     iterations_key(c, at), true)->stamp =
+				     stamp_iterations(c, at), true)->stamp =
 					c->stamp[v];
 			}
 		}
@@ -405,7 +66,8 @@ message_key(const struct checker *c, const struct ir_node *n, bool send)
 	uint64_t from = send ? c->run.stage : other;
 	uint64_t to = send ? other : c->run.stage;
 
-	return ((from << 16 | to) << 24 | c->run.microbatch) * 3 + MESSAGES;
+	return ((from << 16 | to) << 24 | c->run.microbatch) * 3 +
+	       STAMPED_MESSAGES;
 }
 
 /* Keeps where the bytes wait: receive() looks whether they are unchanged. */
@@ -414,7 +76,7 @@ send(struct checker *c, const struct kernel *k)
 {
 	node_id id = k->nodes.at[0];
 	const struct ir_node *n = ir_node(c->m, id);
-	struct stamped_item *x = find_item(c, message_key(c, n, true),
+	struct stamped_item *x = stamp_item(c, message_key(c, n, true),
 			       ir_attr(c->m, n, IR_ATTR_NAME)->text, 0, true);
 	const struct memory_send *s = c->mem->sends.at;
 	value_id v = k->inputs.at[0].value;
@@ -422,31 +84,31 @@ send(struct checker *c, const struct kernel *k)
 	while (s->node != id) {
 		s++;
 	}
-	x->stamp = read_value(c, v, NULL);
-	x->size = size_of(c, v);
+	x->stamp = stamp_read(c, v, NULL);
+	x->size = stamp_bytes(c, v);
 	x->pipe = c->pipe;
 	if (s->staged) {
 		x->spot = memory_item(&c->run, s->buffer - 1, NULL);
-		x->size = size_of(c, ir_args(c->m, n)[0]);
-		stamp_range(&c->a, &c->ranks[c->pipe], x->spot.offset,
-			     x->spot.offset + x->size, x->stamp);
+		x->size = stamp_bytes(c, ir_args(c->m, n)[0]);
+		stamp_range(c, x->spot.offset, x->size, x->stamp);
 	} else {
-		spot_of(c, v, NULL, &x->spot);
+		stamp_spot(c, v, NULL, &x->spot);
 	}
 }
 
 static void
 receive(struct checker *c, const struct ir_node *n)
 {
-	struct stamped_item *x = find_item(c, message_key(c, n, false),
+	struct stamped_item *x = stamp_item(c, message_key(c, n, false),
 			       ir_attr(c->m, n, IR_ATTR_NAME)->text, 0,
 			       false);
 
 	if (!x) {
-		fail(c, n->result, "was not sent");
-	} else if (!has_stamp(&c->ranks[x->pipe], x->spot.offset,
-				     x->spot.offset + x->size, x->stamp)) {
-		fail(c, n->result, "was written over before it was received");
+		stamp_fail(c, n->result, "was not sent");
+	} else if (!stamp_covers(c, x->pipe, x->spot.offset, x->size,
+				 x->stamp)) {
+		stamp_fail(c, n->result, "was written over before it was "
+			   "received");
 	}
 }
 
@@ -463,18 +125,17 @@ sink(struct checker *c, const struct ir_node *n, node_id id,
 
 	if (!b || mem->buffers.at[b - 1].name !=
 		  ir_attr(c->m, n, IR_ATTR_NAME)->text) {
-		fail(c, v, "goes to a tensor that has no place");
+		stamp_fail(c, v, "goes to a tensor that has no place");
 		return;
 	}
 	s = memory_item(&c->run, b - 1, at);
-	k = find_tensor(c, b - 1, s.offset, false);
+	k = stamp_tensor(c, b - 1, s.offset, false);
 	if (!k) {
-		fail(c, v, "goes to a tensor that no buffer holds");
+		stamp_fail(c, v, "goes to a tensor that no buffer holds");
 		return;
 	}
 	k->stamp = ++c->next;
-	stamp_range(&c->a, &c->ranks[c->pipe], s.offset,
-		     s.offset + size_of(c, v), k->stamp);
+	stamp_range(c, s.offset, stamp_bytes(c, v), k->stamp);
 	if (mem->value[v].buffer == b) {
 		c->stamp[v] = k->stamp;
 	}
@@ -493,17 +154,16 @@ carry_value(struct checker *c, uint32_t carry, int64_t t,
 	    const struct memory_iterations *at)
 {
 	struct memory_spot to, from;
-	uint64_t stamp = read_value(c, v, at);
+	uint64_t stamp = stamp_read(c, v, at);
 
 	if (c->why) {
 		return;
 	}
 	if (!memory_carried(&c->run, carry, t, around, &to) ||
-	    !spot_of(c, v, at, &from)) {
-		fail(c, v, "is carried, and has no place");
+	    !stamp_spot(c, v, at, &from)) {
+		stamp_fail(c, v, "is carried, and has no place");
 	} else if (to.offset != from.offset) {
-		stamp_range(&c->a, &c->ranks[c->pipe], to.offset, to.offset +
-			     size_of(c, v), stamp);
+		stamp_range(c, to.offset, stamp_bytes(c, v), stamp);
 	}
 }
 
@@ -530,7 +190,7 @@ run_repeat(struct checker *c, const struct kernel *x,
 	struct memory_iterations at = { n, 0, outer };
 
 	for (i = 0; i < n->nargs; i++) {
-		stamps[i] = read_value(c, ir_args(c->m, n)[i], outer);
+		stamps[i] = stamp_read(c, ir_args(c->m, n)[i], outer);
 		carry_value(c, first + i, 0, outer, ir_args(c->m, n)[i], outer);
 	}
 	for (; at.index < count && !c->why; at.index++) {
@@ -539,7 +199,7 @@ run_repeat(struct checker *c, const struct kernel *x,
 		}
 		run_list(c, x->body, &at);
 		for (i = 0; i < n->nargs && !c->why; i++) {
-			stamps[i] = read_value(c, r->results.at[i], &at);
+			stamps[i] = stamp_read(c, r->results.at[i], &at);
 		}
 		for (i = 0; i < n->nargs && !c->why; i++) {
 			carry_value(c, first + i, at.index + 1, outer,
@@ -587,11 +247,11 @@ check_overlap(struct checker *c, const struct kernel *x,
 		for (k = 0; k < x->inputs.n; k++) {
 			value_id v = x->inputs.at[k].value;
 
-			if (v != own && spot_of(c, v, at, &in) &&
-			    spot_of(c, made, at, &out) &&
-			    in.offset < out.offset + size_of(c, made) &&
-			    out.offset < in.offset + size_of(c, v)) {
-				fail(c, made, "is written where another "
+			if (v != own && stamp_spot(c, v, at, &in) &&
+			    stamp_spot(c, made, at, &out) &&
+			    in.offset < out.offset + stamp_bytes(c, made) &&
+			    out.offset < in.offset + stamp_bytes(c, v)) {
+				stamp_fail(c, made, "is written where another "
 				     "collective of its call reads");
 			}
 		}
@@ -606,7 +266,7 @@ run_kernel(struct checker *c, const struct kernel *x,
 	uint32_t i;
 
 	for (i = 0; i < x->inputs.n; i++) {
-		read_value(c, x->inputs.at[i].value, at);
+		stamp_read(c, x->inputs.at[i].value, at);
 	}
 	check_overlap(c, x, at);
 	if (ir_is(n->op, IRF_PEER) && ir_is(n->op, IRF_SINK)) {
@@ -617,7 +277,7 @@ run_kernel(struct checker *c, const struct kernel *x,
 		receive(c, n);
 	}
 	for (i = 0; i < x->outputs.n && !c->why; i++) {
-		write_value(c, x->outputs.at[i].value, at);
+		stamp_value(c, x->outputs.at[i].value, at);
 	}
 	for (i = 0; i < x->nodes.n && !c->why; i++) {
 		n = ir_node(c->m, x->nodes.at[i]);
@@ -627,7 +287,7 @@ run_kernel(struct checker *c, const struct kernel *x,
 	}
 	/* no output lies on another */
 	for (i = 0; i < x->outputs.n && !c->why; i++) {
-		read_value(c, x->outputs.at[i].value, at);
+		stamp_read(c, x->outputs.at[i].value, at);
 	}
 }
 
@@ -647,7 +307,7 @@ end_colls(struct checker *c, const struct kernel_list *l, uint32_t place,
 
 		for (k = 0; x->until == place && k < x->inputs.n &&
 		     (x->kind == KERNEL_COLLECTIVE) == colls; k++) {
-			read_value(c, x->inputs.at[k].value, at);
+			stamp_read(c, x->inputs.at[k].value, at);
 		}
 	}
 }
@@ -666,7 +326,7 @@ end_launch(struct checker *c, const struct kernel *last,
 		const struct kernel *x = last - i;
 
 		for (k = 0; k < x->inputs.n && !c->why; k++) {
-			read_value(c, x->inputs.at[k].value, at);
+			stamp_read(c, x->inputs.at[k].value, at);
 		}
 	}
 }
