@@ -55,6 +55,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/inline.c \
 	%D%/quantise.c \
 	%D%/ragged.c \
+	%D%/ragged.h \
+	%D%/ragged_rows.c \
+	%D%/ragged_used.c \
 	%D%/served.c \
 	%D%/kernels/explicit_attention.c \
 	%D%/kernels/explicit_attention.h \

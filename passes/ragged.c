@@ -26,31 +26,10 @@
  * pass acts if the setting `program.serves` is there, which --serve -o makes.
  */
 #include "passes/pass.h"
+#include "passes/ragged.h"
 
 #include <stddef.h>
 #include <string.h>
-
-enum rows { NO_ROWS, OF_STEP, OF_KEYS, OF_WANTED, NROWS };
-
-struct ragged {
-	struct ir_module *m;
-	dim_id batch, seq;	/* of the model's tokens */
-	dim_id dim[NROWS];	/* what `seq` becomes */
-	dim_id slots;
-	region_id body;		/* the step's */
-	value_id *map;		/* by value: its copy */
-	uint8_t *rows;		/* by value: enum rows of its copy */
-	/* by value: the copy's rows for other rows, made when first asked for;
-	 * those of the wanted rows stand outside of repeats */
-	value_id *as_keys, *as_wanted;
-	value_id position, positions, slot, key, key_positions, first, last;
-	value_id row;
-	bool *used;		/* by value: the logits need it */
-	uint32_t nold;		/* values of the model */
-	uint32_t ncaches;
-	enum ir_dtype cache;	/* IR_IDX: as keys and values are computed */
-	bool is_tail;		/* after the last layer */
-};
 
 /* ---- inputs ---- */
 
@@ -60,7 +39,7 @@ enum counted { NOTHING, OF_SEQ, OF_SLOTS, OF_STEP_ROWS, NCOUNTED };
 static const struct step_input {
 	const char *name;
 	enum counted of;
-	enum rows rows;
+	enum ragged_rows rows;
 	size_t at;		/* in struct ragged */
 } step_inputs[] = {
 #define INPUT(name, of, rows) { #name, of, rows, offsetof(struct ragged, name) }
@@ -92,63 +71,6 @@ step_input(const struct ir_module *m, const struct ir_node *n)
 	return NULL;
 }
 
-/* ---- values ---- */
-
-static value_id
-append(struct ragged *r, region_id to, struct ir_new *n, const struct ir_type
-       *t)
-{
-	const char *why = "?";
-	value_id v;
-
-	n->nresults = 1;
-	n->types[0] = *t;
-	v = ir_append(r->m, to, n, &why);
-	if (!v) {
-		die("a %s of a step does not fit: %s", ir_ops[n->op].name,
-		    why);
-	}
-	return v;
-}
-
-static int
-at_dim(const struct ir_type *t, dim_id d)
-{
-	return d ? ir_type_at(t, d) : -1;
-}
-
-static void
-drop_dim(struct ir_type *t, int at)
-{
-	uint32_t i;
-
-	for (i = (uint32_t)at; i + 1 < t->ndims; i++) {
-		t->dims[i] = t->dims[i + 1];
-	}
-	t->ndims--;
-}
-
-/* A type of the model, for these rows. */
-static struct ir_type
-type_for(const struct ragged *r, const struct ir_type *old, enum rows rows)
-{
-	struct ir_type t = *old;
-	int at;
-
-	if (rows == NO_ROWS) {
-		return t;
-	}
-	at = at_dim(&t, r->batch);
-	if (at >= 0) {
-		drop_dim(&t, at);
-	}
-	at = at_dim(&t, r->seq);
-	if (at >= 0) {
-		t.dims[at] = r->dim[rows];
-	}
-	return t;
-}
-
 static value_id
 input(struct ragged *r, const char *name, enum ir_dtype dtype, dim_id of,
       dim_id dim)
@@ -160,224 +82,7 @@ input(struct ragged *r, const char *name, enum ir_dtype dtype, dim_id of,
 
 	ir_new_init(&n, IR_INPUT, nowhere);
 	ir_new_text(&n, IR_ATTR_NAME, intern_str(&r->m->ctx->syms, name));
-	return append(r, r->body, &n, &t);
-}
-
-/* Rows of v, whose positions dim is the outermost, by index. */
-static value_id
-gather(struct ragged *r, region_id to, value_id v, dim_id of, value_id index,
-       struct span at)
-{
-	struct ir_type t = *ir_type(r->m, v);
-	struct ir_new n;
-
-	t.dims[0] = ir_type(r->m, index)->dims[0];
-	ir_new_init(&n, IR_GATHER, at);
-	ir_new_arg(&n, v);
-	ir_new_arg(&n, index);
-	ir_new_dim(&n, IR_ATTR_OF, of);
-	return append(r, to, &n, &t);
-}
-
-/* Of rows of a step those whose logits are wanted. */
-static value_id
-wanted(struct ragged *r, region_id to, value_id v, struct span at)
-{
-	return gather(r, to, v, r->dim[OF_STEP], r->row, at);
-}
-
-/* ---- the cache ---- */
-
-/* "cache3.{i}.{j}": one tensor in each iteration of the repeats around. */
-static sym_t
-cache_name(struct ragged *r, const char *around)
-{
-	return intern_str(&r->m->ctx->syms, arena_printf(&r->m->ctx->tmp,
-		"cache%u%s", r->ncaches++, around));
-}
-
-/* Whether v has a row for each key, or can be appended to a cache by rows. */
-static bool
-may_be_keys(const struct ragged *r, value_id v)
-{
-	return r->rows[v] == OF_KEYS ||
-	       (r->rows[v] == OF_STEP &&
-		ir_type_at(ir_type(r->m, r->map[v]), r->dim[OF_STEP]) == 0);
-}
-
-/* The cache of rows v of a step, with these put in. */
-static value_id
-append_rows(struct ragged *r, region_id to, value_id v, const char *around,
-	    struct span at)
-{
-	struct ir_type t = *ir_type(r->m, v);
-	struct ir_new n;
-
-	t.dims[0] = r->slots;
-	t.dtype = (uint8_t)(r->cache == IR_IDX ? t.dtype : r->cache);
-	ir_new_init(&n, IR_APPEND, at);
-	ir_new_arg(&n, v);
-	ir_new_arg(&n, r->slot);
-	ir_new_text(&n, IR_ATTR_NAME, cache_name(r, around));
-	ir_new_dim(&n, IR_ATTR_OF, r->slots);
-	ir_new_dim(&n, IR_ATTR_OVER, r->dim[OF_STEP]);
-	return append(r, to, &n, &t);
-}
-
-static value_id
-cast(struct ragged *r, region_id to, value_id v, uint8_t dtype, struct span at)
-{
-	struct ir_type t = *ir_type(r->m, v);
-	struct ir_new n;
-
-	if (t.dtype == dtype) {
-		return v;
-	}
-	t.dtype = dtype;
-	ir_new_init(&n, IR_CAST, at);
-	ir_new_arg(&n, v);
-	return append(r, to, &n, &t);
-}
-
-/* The copy of v of all keys: rows of the step go to the cache. */
-static value_id
-keys_of(struct ragged *r, region_id to, value_id v, const char *around,
-	struct span at)
-{
-	value_id of = r->map[v], rows;
-
-	if (r->rows[v] == OF_KEYS) {
-		return of;
-	}
-	if (!r->as_keys[v]) {
-		rows = gather(r, to, append_rows(r, to, of, around, at),
-			      r->slots, r->key, at);
-		r->as_keys[v] = cast(r, to, rows, ir_type(r->m, of)->dtype,
-				     at);
-	}
-	return r->as_keys[v];
-}
-
-/* ---- operands ---- */
-
-static bool
-refuse(struct ragged *r, const struct ir_node *n, const char *why)
-{
-	diag_error(&r->m->ctx->diags, n->span, "`%s` cannot be served: %s",
-		   ir_ops[n->op].name, why);
-	return false;
-}
-
-/* The copy of operand v of a node whose result has these rows. */
-static bool
-operand(struct ragged *r, const struct ir_node *n, region_id to, value_id v,
-	enum rows rows, value_id *out)
-{
-	const struct ir_type *t = ir_type(r->m, r->map[v]);
-	int at = at_dim(t, r->seq);
-
-	*out = r->map[v];
-	if (r->rows[v] == rows || (r->rows[v] == NO_ROWS && at < 0)) {
-		return true;
-	}
-	if (r->rows[v] == NO_ROWS && at == 0 && rows != OF_KEYS) {
-		/* a table that has a row for each position */
-		*out = gather(r, to, r->map[v], r->seq, r->position,
-			      n->span);
-		if (rows == OF_WANTED) {
-			*out = wanted(r, to, *out, n->span);
-		}
-		return true;
-	}
-	if (r->rows[v] == OF_STEP && rows == OF_WANTED &&
-	    ir_type_at(t, r->dim[OF_STEP]) == 0) {
-		if (!r->as_wanted[v]) {
-			r->as_wanted[v] = wanted(r, to, r->map[v], n->span);
-		}
-		*out = r->as_wanted[v];
-		return true;
-	}
-	return refuse(r, n, "it takes a value of each key and one of each "
-		      "query, and only attention may");
-}
-
-/*
- * Which rows the result of a node has.  Those that are wanted are taken of
- * numbers: no index takes rows of another, as of tokens.
- */
-static enum rows
-rows_of(const struct ragged *r, const struct ir_node *n)
-{
-	const struct ir_type *t = ir_type(r->m, n->result);
-	enum rows most = NO_ROWS;
-	bool may_select = r->is_tail;
-	uint32_t i;
-
-	for (i = 0; i < n->nargs; i++) {
-		value_id v = ir_args(r->m, n)[i];
-		enum rows of = r->rows[v];
-
-		most = of == OF_KEYS || most == NO_ROWS ? of : most;
-		may_select &= of != OF_STEP ||
-			      ir_type(r->m, v)->dtype != IR_IDX;
-	}
-	if (most == NO_ROWS && at_dim(t, r->batch) >= 0) {
-		most = OF_STEP;
-	}
-	return most == OF_STEP && may_select ? OF_WANTED : most;
-}
-
-/* Whether the op cuts, ranks or sums up positions or sequences, which may lie
- * in other steps. */
-static bool
-mixes_positions(const struct ragged *r, const struct ir_node *n)
-{
-	uint32_t i, k;
-
-	for (i = 0; i < n->nattrs; i++) {
-		const struct ir_attr *a = &r->m->attrs.at[n->attrs + i];
-
-		for (k = 0; k < a->ndims; k++) {
-			bool rows = a->dims[k] == r->seq ||
-				    a->dims[k] == r->batch;
-
-			if (rows && n->op != IR_ROPE && n->op != IR_EXPAND &&
-			    n->op != IR_ARRANGE) {
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-/* Dims that attributes name become those of the rows; nothing is trained. */
-static void
-copy_attrs(const struct ragged *r, const struct ir_node *n, enum rows rows,
-	   struct ir_new *copy)
-{
-	uint32_t i, k, kept;
-
-	for (i = 0; i < n->nattrs; i++) {
-		struct ir_attr a = r->m->attrs.at[n->attrs + i];
-
-		if (rows != NO_ROWS && a.key != IR_ATTR_OF) {
-			for (k = kept = 0; k < a.ndims; k++) {
-				dim_id d = a.dims[k];
-
-				d = d == r->seq ? r->dim[rows] : d;
-				if (d != r->batch) {
-					a.dims[kept++] = d;
-				}
-			}
-			a.ndims = (uint8_t)kept;
-		}
-		if (a.key != IR_ATTR_BALANCE) {
-			copy->attrs[copy->nattrs++] = a;
-		}
-	}
-	if (ir_is(n->op, IRF_PARAM) && !ir_attr(r->m, n, IR_ATTR_FROZEN)) {
-		ir_new_int(copy, IR_ATTR_FROZEN, 1);
-	}
+	return ragged_append(r, r->body, &n, &t);
 }
 
 /* ---- attention ---- */
@@ -390,7 +95,7 @@ number(struct ragged *r, region_id to, double v, struct span at)
 
 	ir_new_init(&n, IR_CONST, at);
 	ir_new_num(&n, IR_ATTR_VALUE, v);
-	return append(r, to, &n, &t);
+	return ragged_append(r, to, &n, &t);
 }
 
 static value_id
@@ -402,7 +107,7 @@ pair(struct ragged *r, region_id to, enum ir_op op, value_id a, value_id b,
 	ir_new_init(&n, op, at);
 	ir_new_arg(&n, a);
 	ir_new_arg(&n, b);
-	return append(r, to, &n, ir_type(r->m, a));
+	return ragged_append(r, to, &n, ir_type(r->m, a));
 }
 
 /* The first key of each position: with a window one of the latest. */
@@ -423,27 +128,28 @@ copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
 {
 	bool sinks = n->op == IR_ATTENTION_SINKS;
 	const value_id *args = ir_args(r->m, n);
-	struct ir_type t = type_for(r, ir_type(r->m, n->result), OF_STEP);
+	struct ir_type t = ragged_type(r, ir_type(r->m, n->result), OF_STEP);
 	struct ir_new copy;
 	value_id v[6];
 	uint32_t i, nv = 0;
 
 	if (n->op != IR_ATTENTION && !sinks) {
-		return refuse(r, n, "its ranges of keys are of a batch for "
-			      "training");
+		return ragged_refuse(r, n, "its ranges of keys are of a batch "
+				     "for training");
 	}
 	if (!ir_attr(r->m, n, IR_ATTR_CAUSAL)) {
-		return refuse(r, n, "its queries see later keys, which come "
-			      "in later steps: `causal` is missing");
+		return ragged_refuse(r, n, "its queries see later keys, which "
+				     "come in later steps: `causal` is "
+				     "missing");
 	}
-	if (r->rows[args[0]] != OF_STEP || !may_be_keys(r, args[1]) ||
-	    !may_be_keys(r, args[2])) {
-		return refuse(r, n, "positions are not the outermost dim of "
-			      "its operands");
+	if (r->rows[args[0]] != OF_STEP || !ragged_may_be_keys(r, args[1]) ||
+	    !ragged_may_be_keys(r, args[2])) {
+		return ragged_refuse(r, n, "positions are not the outermost "
+				     "dim of its operands");
 	}
 	v[nv++] = r->map[args[0]];
-	v[nv++] = keys_of(r, to, args[1], around, n->span);
-	v[nv++] = keys_of(r, to, args[2], around, n->span);
+	v[nv++] = ragged_keys(r, to, args[1], around, n->span);
+	v[nv++] = ragged_keys(r, to, args[2], around, n->span);
 	if (sinks) {
 		v[nv++] = r->map[args[3]];
 	}
@@ -464,78 +170,9 @@ copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
 		}
 	}
 	copy.hint = r->m->values.at[n->result].hint;
-	r->map[n->result] = append(r, to, &copy, &t);
+	r->map[n->result] = ragged_append(r, to, &copy, &t);
 	r->rows[n->result] = OF_STEP;
 	return true;
-}
-
-/* ---- what the logits need ---- */
-
-static bool
-is_used(const struct ragged *r, node_id id)
-{
-	const struct ir_node *n = ir_node(r->m, id);
-	uint32_t i;
-
-	for (i = 0; i < n->nresults && !r->used[n->result + i]; i++) {
-	}
-	return i < n->nresults;
-}
-
-static void find_used(struct ragged *r, region_id id);
-
-/* Whether a repeat's carried value is needed, in it or after it. */
-static bool
-is_carried(const struct ragged *r, const struct ir_node *n, uint32_t k)
-{
-	return r->used[n->result + k] ||
-	       r->used[r->m->regions.at[n->region].params.at[k]];
-}
-
-/* An iteration may need what no one needs after the last. */
-static void
-find_used_in(struct ragged *r, const struct ir_node *n)
-{
-	const struct ir_region *in = &r->m->regions.at[n->region];
-	bool again = true;
-	uint32_t k;
-
-	while (again) {
-		again = false;
-		for (k = 0; k < n->nargs; k++) {
-			value_id yield = in->results.at[k];
-
-			if (is_carried(r, n, k)) {
-				again |= !r->used[yield];
-				r->used[yield] = true;
-				r->used[ir_args(r->m, n)[k]] = true;
-			}
-		}
-		find_used(r, n->region);
-	}
-}
-
-/* From the last node to the first, what is needed after them being marked. */
-static void
-find_used(struct ragged *r, region_id id)
-{
-	struct ir_module *m = r->m;
-	uint32_t i = m->regions.at[id].nodes.n, k;
-
-	while (i-- > 0) {
-		node_id at = m->regions.at[id].nodes.at[i];
-		const struct ir_node *n = ir_node(m, at);
-
-		if (!is_used(r, at)) {
-			continue;
-		}
-		for (k = 0; k < n->nargs && !n->region; k++) {
-			r->used[ir_args(m, n)[k]] = true;
-		}
-		if (n->region) {
-			find_used_in(r, n);
-		}
-	}
 }
 
 /* ---- nodes ---- */
@@ -572,7 +209,7 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 				      ir_text(m->ctx, var->text));
 	}
 	ir_new_init(&copy, (enum ir_op)n->op, n->span);
-	copy_attrs(r, n, NO_ROWS, &copy);
+	ragged_copy_attrs(r, n, NO_ROWS, &copy);
 	copy.region = ir_region_add(m, 0);
 	copy.nresults = 0;
 	for (i = 0; i < n->nargs; i++) {
@@ -580,7 +217,7 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 		value_id p = m->regions.at[n->region].params.at[i];
 		struct ir_type *t = &copy.types[copy.nresults];
 
-		if (!is_carried(r, n, i)) {
+		if (!ragged_is_carried(r, n, i)) {
 			continue;
 		}
 		ir_new_arg(&copy, r->map[v]);
@@ -597,8 +234,8 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 		value_id y = m->regions.at[n->region].results.at[at[i]];
 
 		if (r->rows[y] != r->rows[ir_args(m, n)[at[i]]]) {
-			return refuse(r, n, "it carries other rows than it "
-				      "starts with");
+			return ragged_refuse(r, n, "it carries other rows than "
+					     "it starts with");
 		}
 		VEC_PUSH(&m->ctx->perm, &m->regions.at[copy.region].results,
 			 r->map[y]);
@@ -664,7 +301,7 @@ has_operands(const struct ragged *r, const struct ir_node *n)
 	for (i = 0; i < n->nargs; i++) {
 		value_id v = ir_args(m, n)[i];
 
-		if (!r->map[v] && (!n->region || is_carried(r, n, i))) {
+		if (!r->map[v] && (!n->region || ragged_is_carried(r, n, i))) {
 			return refuse_input(r, ir_node(m,
 						m->values.at[v].node));
 		}
@@ -682,20 +319,21 @@ copy_mask(struct ragged *r, const struct ir_node *n, region_id to)
 	ir_new_init(&one, IR_CONST, n->span);
 	ir_new_num(&one, IR_ATTR_VALUE, 1 - ir_attr_num(r->m, n, IR_ATTR_RATE,
 							0));
-	r->map[n->result] = append(r, to, &one, &t);
+	r->map[n->result] = ragged_append(r, to, &one, &t);
 	r->rows[n->result] = NO_ROWS;
 }
 
 /* rope counts rows of a dim; here rows have positions of their own. */
 static void
-place_rope(struct ragged *r, struct ir_new *copy, region_id to, enum rows rows)
+place_rope(struct ragged *r, struct ir_new *copy, region_id to,
+	   enum ragged_rows rows)
 {
 	uint32_t i, kept = 0;
 
 	copy->op = IR_ROPE_AT;
 	ir_new_arg(copy, rows == OF_KEYS ? r->key_positions
 		   : rows == OF_STEP ? r->positions
-		   : wanted(r, to, r->positions, copy->span));
+		   : ragged_wanted(r, to, r->positions, copy->span));
 	for (i = 0; i < copy->nattrs; i++) {
 		if (copy->attrs[i].key != IR_ATTR_SEQ) {
 			copy->attrs[kept++] = copy->attrs[i];
@@ -716,7 +354,7 @@ static bool
 copy_node(struct ragged *r, node_id id, region_id to, const char *around)
 {
 	const struct ir_node n = *ir_node(r->m, id);
-	enum rows rows;
+	enum ragged_rows rows;
 	struct ir_type t;
 	struct ir_new copy;
 	uint32_t i;
@@ -737,33 +375,34 @@ copy_node(struct ragged *r, node_id id, region_id to, const char *around)
 	if (ir_is(n.op, IRF_PAIRS)) {
 		return copy_attention(r, &n, to, around);
 	}
-	rows = rows_of(r, &n);
-	if (n.op == IR_CACHE && may_be_keys(r, ir_args(r->m, &n)[0])) {
-		r->map[n.result] = keys_of(r, to, ir_args(r->m, &n)[0],
+	rows = ragged_rows_of(r, &n);
+	if (n.op == IR_CACHE && ragged_may_be_keys(r, ir_args(r->m, &n)[0])) {
+		r->map[n.result] = ragged_keys(r, to, ir_args(r->m, &n)[0],
 					   around, n.span);
 		r->rows[n.result] = OF_KEYS;
 		return true;
 	}
-	if (rows != NO_ROWS && !is_table(r, &n, 0) && mixes_positions(r, &n)) {
-		return refuse(r, &n, "it brings positions together, and only "
-			      "attention may");
+	if (rows != NO_ROWS && !is_table(r, &n, 0) && ragged_mixes(r, &n)) {
+		return ragged_refuse(r, &n, "it brings positions together, and "
+				     "only attention may");
 	}
 	ir_new_init(&copy, (enum ir_op)n.op, n.span);
 	for (i = 0; i < n.nargs; i++) {
 		value_id v = ir_args(r->m, &n)[i], of = r->map[v];
 
-		if (!is_table(r, &n, i) && !operand(r, &n, to, v, rows, &of)) {
+		if (!is_table(r, &n, i) &&
+		    !ragged_operand(r, &n, to, v, rows, &of)) {
 			return false;
 		}
 		ir_new_arg(&copy, of);
 	}
-	copy_attrs(r, &n, rows, &copy);
+	ragged_copy_attrs(r, &n, rows, &copy);
 	if (n.op == IR_ROPE) {
 		place_rope(r, &copy, to, rows);
 	}
-	t = type_for(r, ir_type(r->m, n.result), rows);
+	t = ragged_type(r, ir_type(r->m, n.result), rows);
 	copy.hint = r->m->values.at[n.result].hint;
-	r->map[n.result] = append(r, to, &copy, &t);
+	r->map[n.result] = ragged_append(r, to, &copy, &t);
 	r->rows[n.result] = (uint8_t)rows;
 	return true;
 }
@@ -784,7 +423,7 @@ copy_nodes(struct ragged *r, region_id from, region_id to, const char *around)
 		node_id id = r->m->regions.at[from].nodes.at[i];
 
 		r->is_tail = top && i >= last;
-		if (is_used(r, id) && !copy_node(r, id, to, around)) {
+		if (ragged_is_used(r, id) && !copy_node(r, id, to, around)) {
 			return false;
 		}
 	}
@@ -835,13 +474,14 @@ add_result(struct ragged *r, region_id model)
 	value_id v = m->regions.at[model].results.at[0], rows;
 	node_id maker = m->values.at[v].node;
 
-	if (!operand(r, ir_node(m, maker), r->body, v, OF_WANTED, &rows)) {
+	if (!ragged_operand(r, ir_node(m, maker), r->body, v, OF_WANTED,
+			    &rows)) {
 		return false;
 	}
 	if (r->ncaches == 0) {
-		return refuse(r, ir_node(m, maker), "no attention before it "
-			      "reads keys of earlier positions, so there is "
-			      "no cache");
+		return ragged_refuse(r, ir_node(m, maker), "no attention "
+				     "before it reads keys of earlier "
+				     "positions, so there is no cache");
 	}
 	VEC_PUSH(&m->ctx->perm, &m->regions.at[r->body].results, rows);
 	return true;
@@ -888,7 +528,7 @@ pass_ragged(struct pass_ctx *p, struct ir_module *m)
 	old = m->funcs.at[f].body;
 	r.used = arena_alloc(a, r.nold);
 	r.used[m->regions.at[old].results.at[0]] = true;
-	find_used(&r, old);
+	ragged_find_used(&r, old);
 	r.map = arena_alloc(a, r.nold * sizeof *r.map);
 	r.as_keys = arena_alloc(a, r.nold * sizeof *r.as_keys);
 	r.as_wanted = arena_alloc(a, r.nold * sizeof *r.as_wanted);
