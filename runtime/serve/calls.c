@@ -248,7 +248,7 @@ begin_value(struct rt_calls *x, const char *text)
 	       byte == 'n';
 }
 
-/* A value has ended before a byte. */
+/* A value has ended before a byte.  False: it is a name that no tool has. */
 static bool
 end_value(struct rt_calls *x, const char *text, size_t to)
 {
@@ -260,9 +260,9 @@ end_value(struct rt_calls *x, const char *text, size_t to)
 		c->over = true;
 	} else if (c->name_from == x->from + 1 && !c->named) {
 		c->name_to = to - 1;
-		c->named = true;
-		return is_tool(x->tools, text + c->name_from,
-			       c->name_to - c->name_from);
+		c->named = is_tool(x->tools, text + c->name_from,
+				   c->name_to - c->name_from);
+		return c->named;
 	}
 	return true;
 }

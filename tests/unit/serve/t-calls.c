@@ -594,6 +594,8 @@ static const struct {
 	/* no tool, no JSON, no object, or not the mark: it is said */
 	{ CHATML, "", "<tool_call>{\"name\": \"set\", \"arguments\": {}}",
 	  "<tool_call>{\"name\": \"set\", \"arguments\": {}}|stop" },
+	{ CHATML, "", "<tool_call>{\"arguments\": {}, \"name\": \"set\"}",
+	  "<tool_call>{\"arguments\": {}, \"name\": \"set\"}|stop" },
 	{ CHATML, "", "<tool_call>get()</tool_call>",
 	  "<tool_call>get()</tool_call>|stop" },
 	{ CHATML, "", "<tool_call>{\"name\": \"get\", \"arguments\": \"x\"}",
