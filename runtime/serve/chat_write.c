@@ -129,10 +129,10 @@ add_indented(struct rt_text *out, const char *s, size_t n, int indent)
 		depth -= !quoted && ends;
 		rt_text_bytes(out, &s[i], 1);
 		if (quoted) {
+			quoted = s[i] != '"';
 			if (s[i] == '\\') {
 				rt_text_bytes(out, &s[++i], 1);
 			}
-			quoted = s[i] != '"' || s[i - 1] == '\\';
 		} else if (s[i] == '{' || s[i] == '[') {
 			depth++;
 			if (s[i + 1] != '}' && s[i + 1] != ']') {

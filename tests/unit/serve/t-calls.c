@@ -61,8 +61,9 @@ draw(uint32_t below)
 
 #define HI "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
 #define TOOLS "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": " \
-	"\"get\", \"description\": \"A \\u00e9 \\\"b\\\".\", \"parameters\": " \
-	"{\"type\":\"object\",\"properties\":{\"x\":{\"enum\":[1,2]}}," \
+	"\"get\", \"description\": \"A \\u00e9 \\\"b\\\"\\\\\"," \
+	" \"parameters\": {\"type\":\"object\",\"properties\":{\"x\":" \
+	"{\"enum\":[1,2]}}," \
 	"\"required\":[\"x\"],\"additionalProperties\":false}}}, " \
 	"{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]"
 
@@ -243,7 +244,7 @@ static const char *const talks[NFORMS] = {
 	"functions to assist with the user query.\n\nYou are provided with "
 	"function signatures within <tools></tools> XML tags:\n<tools>\n"
 	"{\"type\": \"function\", \"function\": {\"name\": \"get\", "
-	"\"description\": \"A \303\251 \\\"b\\\".\", \"parameters\": "
+	"\"description\": \"A \303\251 \\\"b\\\"\\\\\", \"parameters\": "
 	"{\"type\": \"object\", \"properties\": {\"x\": {\"enum\": [1, 2]}}, "
 	"\"required\": [\"x\"], \"additionalProperties\": false}}}\n"
 	"{\"type\": \"function\", \"function\": {\"name\": \"now\"}}\n"
@@ -265,7 +266,7 @@ static const char *const talks[NFORMS] = {
 	"value}.Do not use variables.\n\n"
 	"{\n    \"type\": \"function\",\n    \"function\": {\n"
 	"        \"name\": \"get\",\n"
-	"        \"description\": \"A \303\251 \\\"b\\\".\",\n"
+	"        \"description\": \"A \303\251 \\\"b\\\"\\\\\",\n"
 	"        \"parameters\": {\n            \"type\": \"object\",\n"
 	"            \"properties\": {\n                \"x\": {\n"
 	"                    \"enum\": [\n                        1,\n"
@@ -280,7 +281,7 @@ static const char *const talks[NFORMS] = {
 	"<|start_header_id|>ipython<|end_header_id|>\n\n\"\\\"a\\\"\"<|eot_id|>"
 	"<|start_header_id|>assistant<|end_header_id|>\n\n",
 	"<s>[AVAILABLE_TOOLS] [{\"type\": \"function\", \"function\": "
-	"{\"name\": \"get\", \"description\": \"A \303\251 \\\"b\\\".\", "
+	"{\"name\": \"get\", \"description\": \"A \303\251 \\\"b\\\"\\\\\", "
 	"\"parameters\": {\"type\": \"object\", \"properties\": {\"x\": "
 	"{\"enum\": [1, 2]}}, \"required\": [\"x\"], "
 	"\"additionalProperties\": false}}}, {\"type\": \"function\", "
