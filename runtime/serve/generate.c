@@ -143,6 +143,7 @@ rt_generate(const struct rt_engine *e, const struct rt_generate_options *o,
 	}
 	if (status == RT_OK && write_text(&g, -1)) {
 		putc('\n', out);
+		fflush(out);	/* before what is said of it elsewhere */
 	}
 	status = status == RT_OK ? g.status : status;
 	*got = g.got;

@@ -17,7 +17,6 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "frontend/frontend.h"
 #include "passes/memory/memory.h"
 #include "passes/pass.h"
 #include "passes/search/search.h"
