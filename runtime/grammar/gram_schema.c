@@ -328,8 +328,8 @@ is_apart(struct schema_reader *x, int32_t list)
 	return true;
 }
 
-/* What is wrong with one of several schemas of a grammar, which is known once
- * all are nodes; its union *wide has too many alternatives. */
+/* Finds what is wrong with one of several schemas of a grammar, once all are
+ * nodes.  `wide` is a union that has too many alternatives; -1: none has. */
 bool
 gram_check_schema(struct schema_reader *x, int32_t root, int32_t wide)
 {
