@@ -18,7 +18,8 @@
 	N(DP, 1, 4) N(EP, 1, 4) N(CP, 1, 4) N(TP, 1, 6) N(PP, 1, 4) \
 	N(MICRO, 1, 3) N(ZERO, 0, 3) N(SEQUENCE, 0, 1) N(GATHER, 0, 1) \
 	N(BALANCED, 0, 1) N(SCHEDULE, 0, 5) N(CHUNKS, 1, 3) \
-	N(RECOMPUTE, 0, 5) N(SHUFFLE, 0, 9) N(MESH, 0, 3) N(UNEVEN, 0, 1)
+	N(RECOMPUTE, 0, 5) N(SHUFFLE, 0, 9) N(MESH, 0, 3) N(UNEVEN, 0, 1) \
+	N(LATENT, 0, 0)
 
 enum number {
 #define N(id, low, high) NR_##id,
@@ -97,7 +98,11 @@ random_pair(uint64_t seed)
 	for (i = 0; i < NR_COUNT; i++) {
 		int low = numbers[i].low, high = numbers[i].high;
 
-		p.n[i] = low + (int)draw(&state, (uint32_t)(high - low + 1));
+		p.n[i] = low;
+		if (high > low) {
+			p.n[i] += (int)draw(&state,
+					    (uint32_t)(high - low + 1));
+		}
 	}
 	/* most draws of these would hide the others */
 	if (draw(&state, 3)) {
@@ -156,13 +161,57 @@ put_half(struct buf *b, const int *n, bool experts)
 	}
 }
 
+/*
+ * Queries, keys and values: of the layer's input, or, as NR_LATENT says (which
+ * is never drawn here), keys and values of one latent that all heads have and a
+ * cache keeps.  1: beside it a part is rotated that all heads have, too, as
+ * DeepSeek's attention has it, and queries may have a latent of their own.  2:
+ * heads share keys, which are rotated after the product.
+ */
+static void
+put_keys(struct buf *b, const int *n)
+{
+	const char *bias = n[NR_BIAS] ? ", bias" : "";
+	const char *norm = n[NR_LAYERNORM] ? "layernorm" : "rmsnorm";
+	const char *rope = n[NR_LEARNED] ? "" : "rope";
+
+	if (n[NR_LATENT] == 1) {
+		if (n[NR_SHARED]) {
+			buf_printf(b, "    c = %s(linear(n -> qrank) @ \"qa\")"
+				   " @ \"qn\";\n", norm);
+		}
+		buf_printf(b, "    qn, qr = split(linear(%s -> heads, qk%s) @ "
+			   "\"q\", qk -> nope, rot);\n"
+			   "    l, r = split(linear(n -> kvr%s) @ \"kva\", "
+			   "kvr -> rank, rot);\n"
+			   "    l = cache(%s(l) @ \"ln\");\n"
+			   "    r = cache(%s(r));\n"
+			   "    kn, v = split(linear(l -> heads, kvo%s) @ "
+			   "\"kvb\", kvo -> nope, vd);\n"
+			   "    q = concat(qn, %s(qr) -> qk);\n"
+			   "    k = concat(kn, r -> qk);\n",
+			   n[NR_SHARED] ? "c" : "n", bias, bias, norm, rope,
+			   bias, rope);
+		return;
+	}
+	if (n[NR_LATENT]) {
+		buf_printf(b, "    l = cache(%s(linear(n -> rank%s) @ \"kva\")"
+			   " @ \"ln\");\n", norm, bias);
+	}
+	buf_printf(b, "    q = linear(n -> heads, hd%s) @ \"q\";\n"
+		   "    k = linear(%s -> kv, hd%s) @ \"k\";\n"
+		   "    v = linear(%s -> kv, hd%s) @ \"v\";\n", bias,
+		   n[NR_LATENT] ? "l" : "n", bias,
+		   n[NR_LATENT] ? "l" : "n", bias);
+}
+
 static void
 put_layer(struct buf *b, const int *n, const char *name, bool experts)
 {
 	const char *bias = n[NR_BIAS] ? ", bias" : "";
 	const char *norm = n[NR_LAYERNORM] ? "layernorm" : "rmsnorm";
 	/* 2, which is never drawn: neither, and scores fall */
-	const char *rope = n[NR_LEARNED] ? "" : "rope";
+	const char *rope = n[NR_LEARNED] || n[NR_LATENT] == 1 ? "" : "rope";
 	const char *fall = n[NR_LEARNED] == 2 ? ", alibi = 8" : "";
 	char window[32] = "";
 
@@ -171,15 +220,12 @@ put_layer(struct buf *b, const int *n, const char *name, bool experts)
 			 n[NR_WINDOW]);
 	}
 	buf_printf(b, "  layer %s(x[batch, seq, hidden]) {\n"
-		   "    n = %s(x) @ \"n1\";\n"
-		   "    q = linear(n -> heads, hd%s) @ \"q\";\n"
-		   "    k = linear(n -> kv, hd%s) @ \"k\";\n"
-		   "    v = linear(n -> kv, hd%s) @ \"v\";\n"
-		   "    a = attention(%s(q), %s(k), v%s%s%s);\n"
-		   "    x = x + linear(a -> hidden%s) @ \"o\";\n", name, norm,
-		   bias, bias, bias, rope, rope,
+		   "    n = %s(x) @ \"n1\";\n", name, norm);
+	put_keys(b, n);
+	buf_printf(b, "    a = attention(%s(q), %s(k), v%s%s%s%s);\n"
+		   "    x = x + linear(a -> hidden%s) @ \"o\";\n", rope, rope,
 		   n[NR_CAUSAL] || n[NR_WINDOW] ? ", causal" : "", window,
-		   fall, bias);
+		   fall, n[NR_LATENT] ? ", uncached" : "", bias);
 	put_half(b, n, experts);
 	buf_puts(b, "  }\n");
 }
@@ -217,6 +263,13 @@ model_text(struct arena *a, const struct pair *p)
 	if (n[NR_EXPERTS]) {
 		buf_printf(&b, "  dim expert = %d, choice = %d;\n",
 			   n[NR_EXPERTS], n[NR_TOP]);
+	}
+	if (n[NR_LATENT]) {
+		/* where ffn is whole groups of weights, so is rank */
+		buf_printf(&b, "  dim rank = %d, qrank = %d, nope = %d, "
+			   "rot = 2, vd = %d;\n  dim qk = nope + rot, "
+			   "kvo = nope + vd, kvr = rank + rot;\n", n[NR_FFN],
+			   n[NR_FFN] + 1, 2 * n[NR_HD] - 1, n[NR_HD]);
 	}
 	buf_printf(&b, "  dtype %s;\n", n[NR_BF16] ? "bf16" : "f32");
 	if (n[NR_FIRST] || !n[NR_EXPERTS]) {
