@@ -142,10 +142,12 @@ EXTRA_DIST += \
 	%D%/interop/gguf \
 	%D%/interop/make_fixtures.py \
 	%D%/interop/make_gguf.py \
+	%D%/interop/make_perplexity.py \
 	%D%/interop/openai_client.py \
 	%D%/interop/make_cached.py \
 	%D%/interop/make_quantised.py \
 	%D%/interop/make_rounded.py \
+	%D%/interop/perplexity \
 	%D%/interop/public \
 	%D%/interop/quantised \
 	%D%/interop/rounded \
