@@ -23,7 +23,8 @@
  * it, and a `cast` after the gather makes them what the model computes with.
  *
  * A serve block alone changes nothing, as the model may be trained, too: the
- * pass acts if the setting `program.serves` is there, which --serve -o makes.
+ * pass acts if the setting `program.serves` is there, which --serve makes with
+ * -o or --emit=ranks.
  */
 #include "passes/pass.h"
 #include "passes/ragged.h"

@@ -1,7 +1,8 @@
 /*
  * --serve with -o: the program that serves.  The model becomes a step over a
  * ragged batch (passes/ragged.c), which the passes that split a model for
- * training split, and the code generators compile.
+ * training split, and the code generators compile.  With --emit=ranks it is
+ * printed as it is split.
  */
 #include "config.h"
 
@@ -410,6 +411,24 @@ drv_warn_of_program(struct driver *d, const struct ir_module *m,
 	ir_ctx_release(&c);
 }
 
+/* The rank programs of the largest step, split as the answer says. */
+static bool
+make_step(struct driver *d, struct ir_module *m,
+	  const struct serve_answer_in *in, const struct serve_answer *x)
+{
+	drv_set_serve_sizes(m, in, &x->best);
+	d->for_code = true;
+	drv_set_capacity(d, m);
+	return split(d, m, &x->best.split) && check_types(d, m);
+}
+
+bool
+drv_serve_ranks(struct driver *d, struct ir_module *m,
+		const struct serve_answer_in *in, const struct serve_answer *x)
+{
+	return make_step(d, m, in, x) && drv_print_ranks(d, m);
+}
+
 bool
 drv_serve_code(struct driver *d, struct ir_module *m,
 	       const struct serve_answer_in *in, const struct serve_answer *x)
@@ -419,13 +438,9 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 
 	buf_init(&d->json, &d->ctx.perm);
 	serve_print_json(in, x, NULL, &d->json);
-	drv_set_serve_sizes(m, in, &x->best);
-	d->for_code = true;
-	drv_set_capacity(d, m);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	if ((!split(d, m, &x->best.split) || !check_types(d, m) ||
-	     !add_steps(&s, m) || !compile(&s, m)) &&
-	    d->ctx.diags.errors == 0) {
+	if ((!make_step(d, m, in, x) || !add_steps(&s, m) ||
+	     !compile(&s, m)) && d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, s.at, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");
 	}

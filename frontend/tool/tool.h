@@ -77,13 +77,17 @@ struct serve_answer_in;
 struct serve_asked;
 struct serve_plan;
 
-/* ---- serve_code.c: the program of --serve with -o ----------------------- */
+/* ---- serve_code.c: the program of --serve ------------------------------- */
 
 /* Compiles m, which is as it was read, as that answer says; false after
  * errors. */
 bool drv_serve_code(struct driver *d, struct ir_module *m,
 		    const struct serve_answer_in *in,
 		    const struct serve_answer *x);
+/* The same, but that it prints the rank programs of its largest step. */
+bool drv_serve_ranks(struct driver *d, struct ir_module *m,
+		     const struct serve_answer_in *in,
+		     const struct serve_answer *x);
 /* A price needs no program: where m can have none, a warning says why. */
 void drv_warn_of_program(struct driver *d, const struct ir_module *m,
 			 const struct serve_answer_in *in,
@@ -376,7 +380,7 @@ bool drv_wants(const struct driver *d, const char *what);
 bool drv_wants_answer(const struct driver *d);
 /* A table of plans, or the same for programs. */
 bool drv_wants_plans(const struct driver *d);
-/* --serve, or its answer by --emit. */
+/* --serve, or its answer or rank programs by --emit. */
 bool drv_wants_serving(const struct driver *d);
 /* -o names a folder for the plan; the answer goes to standard output. */
 bool drv_wants_folder(const struct driver *d);

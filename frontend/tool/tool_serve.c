@@ -164,8 +164,14 @@ check_options(struct driver *d)
 	if (drv_given(d, OPT_SERVE) && drv_given(d, OPT_EMIT) &&
 	    !drv_wants_serving(d)) {
 		diag_error(&d->ctx.diags, nowhere, "--serve prints its own "
-			   "answer: with it --emit is serve or serve-json, "
-			   "found `%s`", drv_text(d, OPT_EMIT));
+			   "answer: with it --emit is serve, serve-json or "
+			   "ranks, found `%s`", drv_text(d, OPT_EMIT));
+		return false;
+	}
+	if (drv_wants(d, "ranks") && drv_given(d, OPT_WHY_NOT)) {
+		diag_error(&d->ctx.diags, nowhere, "--why-not adds to the "
+			   "answer, which is not what is written: use "
+			   "--emit=serve");
 		return false;
 	}
 	return true;
@@ -242,6 +248,16 @@ set_program(struct serve_split *split)
 	split->replicas = split->replicas ? split->replicas : 1;
 }
 
+/* The same question with the keys of --why-not. */
+static void
+search_other(struct driver *d, struct serve_answer_in in,
+	     const struct serve_pins *pins, struct serve_other *out)
+{
+	in.pins = *pins;
+	out->keys = drv_text(d, OPT_WHY_NOT);
+	serve_search(&in, &d->ctx.perm, &out->answer);
+}
+
 bool
 drv_serve(struct driver *d, struct ir_module *m)
 {
@@ -260,7 +276,8 @@ drv_serve(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	plan_clear(m);	/* of a model: one for training */
-	unsplit = drv_wants_folder(d) ? ir_copy(m, &d->ctx) : NULL;
+	unsplit = drv_wants_folder(d) || drv_wants(d, "ranks")
+		? ir_copy(m, &d->ctx) : NULL;
 	if (!drv_read_target(d, &t) || !drv_set_plan(d, m) ||
 	    !read_pins(m, &in.pins) || !read_other_pins(d, m, &pins)) {
 		return false;
@@ -284,11 +301,7 @@ drv_serve(struct driver *d, struct ir_module *m)
 	in.asked = &q;
 	serve_search(&in, &d->ctx.perm, &x);
 	if (drv_given(d, OPT_WHY_NOT)) {
-		struct serve_answer_in with = in;
-
-		with.pins = pins;
-		other.keys = drv_text(d, OPT_WHY_NOT);
-		serve_search(&with, &d->ctx.perm, &other.answer);
+		search_other(d, in, &pins, &other);
 		why_not = &other;
 	}
 	if (!x.fits) {
@@ -298,10 +311,13 @@ drv_serve(struct driver *d, struct ir_module *m)
 	if (!drv_find_serve_host(d, m, &in, &x)) {
 		return false;
 	}
-	print_answer(d, &in, &x, why_not);
-	if (!unsplit) {
-		drv_warn_of_program(d, m, &in, &x);
-		return true;
+	if (drv_wants(d, "ranks")) {
+		return drv_serve_ranks(d, unsplit, &in, &x);
 	}
-	return drv_serve_code(d, unsplit, &in, &x);
+	print_answer(d, &in, &x, why_not);
+	if (unsplit) {
+		return drv_serve_code(d, unsplit, &in, &x);
+	}
+	drv_warn_of_program(d, m, &in, &x);
+	return true;
 }

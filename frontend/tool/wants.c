@@ -48,7 +48,8 @@ bool
 drv_wants_serving(const struct driver *d)
 {
 	return d->opts.command == OPT_COMPILE &&
-	       (drv_wants(d, "serve") || drv_wants(d, "serve-json"));
+	       (drv_wants(d, "serve") || drv_wants(d, "serve-json") ||
+		(drv_given(d, OPT_SERVE) && drv_wants(d, "ranks")));
 }
 
 bool

@@ -66,6 +66,25 @@ run --serve --emit=serve-json --target h100x8x2 --pin tp=16 --workload \
 	weights=f8e4m3 "$examples/deepseek-v3.llm" || exit
 [ "$(figure token_bytes)" = 70272 ] || bad 'cache of latents'
 
+# The rank programs that -o would compile, of the largest step, as text that is
+# read again.
+work=tokens=8,rows=4,keys=256,slots=384,prompt=8,output=4
+tiny="--serve --emit=ranks --target cpux4 --pin tp=2,pp=2 $examples/tiny-dense.llm"
+# shellcheck disable=SC2086
+{
+	run $tiny --workload $work -o ranks.ir || exit
+	[ ! -s out ] || bad 'an answer beside rank programs'
+	run opt --passes=check --emit=ranks ranks.ir || exit
+	cmp -s out ranks.ir || bad 'rank programs are read as others'
+	run $tiny --workload $work,weights=int8 || exit
+	grep -q ' = scales ' out || bad 'weights are not rounded'
+}
+for line in 'dim step = 8' 'dim rows = 4' 'dim keys = 256' 'dim slots = 384' \
+	'axis tp = 2' 'layer stage1_forward() {'; do
+	grep -qxF "$line" ranks.ir || bad "no $line"
+done
+[ "$(grep -c ' = append .* of=slots' ranks.ir)" -eq 4 ] || bad 'no caches'
+
 # Narrower weights are read sooner, and leave more room.
 last=0
 for format in bf16 int8 int4; do
@@ -367,8 +386,14 @@ says '--explain is about training' --serve --target h100 --explain=cost \
 	"$llama"
 says '--workload is about requests' --workload prompt=4 --target h100 "$llama"
 says 'serving has no `zero`' --serve --target h100 --pin zero=1 "$llama"
-says 'its own answer: with it --emit is serve' --serve --emit=answer \
+says 'its own answer: with it --emit is serve, serve-json or ranks' --serve \
+	--emit=answer --target h100 "$llama"
+says '--why-not adds to the answer' --serve --emit=ranks --why-not tp=1 \
 	--target h100 "$llama"
+says '--workload:1:8: error: `matmul` is f8e4m3' --serve --emit=ranks \
+	--workload matmul=f8e4m3 --target h100 "$llama"
+says 'no plan that serves fits rtx4090x2' --serve --emit=ranks \
+	--target rtx4090x2 "$examples/llama-2-70b.llm"
 echo 'target { accelerator = h100; devices = 8; }
 target { accelerator = a100; devices = 8; }' >two.target
 says 'on one kind of node' --serve --target two.target "$llama"
