@@ -1,8 +1,8 @@
 /*
  * Steps of many sequences: whatever comes beside a sequence, in what order,
  * with blocks shared or not, and preempted or not, its tokens and logprobs are
- * those that it has alone, to the bit.  Engines, requests, schemas that answers
- * follow, and cancels are drawn.
+ * those that it has alone, to the bit.  Engines, requests, cancels, and schemas
+ * and calls of functions that answers follow are drawn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,11 +21,12 @@
 /* A token in 16 ends an answer. */
 enum {
 	VOCAB = SCHEMA_VOCAB, LONGEST = 160, REQUESTS = 64, TRACES = 300,
-	STOPS = VOCAB / 16, SCHEMAS = 16,
+	STOPS = VOCAB / 16, SCHEMAS = 16, CALLS = 8, TOOLS = 3,
 };
 
 static struct rt_spellings *vocabulary;
-static struct rt_grammar *grammars[SCHEMAS];
+/* of schemas, and then of calls of functions */
+static struct rt_grammar *grammars[SCHEMAS + CALLS];
 
 struct rng {
 	uint64_t at;
@@ -93,7 +94,8 @@ draw_request(struct asked *a, struct rng *r, int64_t longest)
 		a->stops[i] = (int32_t)pick(r, 0, VOCAB - 1);
 	}
 	a->bias = (struct rt_bias){ (int32_t)pick(r, 0, VOCAB - 1), 3 };
-	a->grammar = pick(r, 0, 3) ? NULL : grammars[pick(r, 0, SCHEMAS - 1)];
+	a->grammar = pick(r, 0, 3) ? NULL
+				   : grammars[pick(r, 0, SCHEMAS + CALLS - 1)];
 	a->ask = (struct rt_ask){ .prompt = a->prompt, .nprompt = n,
 		.most = pick(r, 1, LONGEST), .choice = pick(r, 0, 1),
 		.draw = rt_draw_plain(), .stops = a->stops,
@@ -230,8 +232,9 @@ compare(const struct asked *a, const struct asked *alone)
 
 struct seen {
 	int64_t preempted, shared, cancelled, together;
-	/* answers that follow a schema, to the end or to a part of it */
-	int64_t whole, part;
+	/* answers that follow a schema or call functions, to the end or to a
+	 * part of it; and of these the calls */
+	int64_t whole, part, calls;
 	/* preempted while another step was in flight */
 	int64_t in_flight;
 };
@@ -275,6 +278,16 @@ run_trace(struct rt_scheduler *s, struct asked *all, int64_t n, struct rng *r,
 	assert_int_equal(rt_scheduler_counts(s).blocks_used, 0);
 }
 
+static bool
+is_of_calls(const struct rt_grammar *g)
+{
+	int i;
+
+	for (i = SCHEMAS; i < SCHEMAS + CALLS && grammars[i] != g; i++) {
+	}
+	return i < SCHEMAS + CALLS;
+}
+
 static void
 test_traces(void **state)
 {
@@ -304,6 +317,8 @@ test_traces(void **state)
 				      all[i].why == RT_ENDED_STOP;
 			seen.part += all[i].grammar &&
 				     all[i].why == RT_ENDED_LENGTH;
+			seen.calls += is_of_calls(all[i].grammar) &&
+				      all[i].why != RT_ENDED_CANCELLED;
 		}
 		close_with(&f, s);
 	}
@@ -315,6 +330,7 @@ test_traces(void **state)
 	assert_true(seen.together > 30);
 	assert_true(seen.whole > 100);
 	assert_true(seen.part > 100);
+	assert_true(seen.calls > 100);
 }
 
 /* The first of several answers to one prompt computes it, the others share it,
@@ -658,6 +674,50 @@ test_what_is_refused(void **state)
 	fake_close(&f);
 }
 
+/* A schema of objects, which refer to nothing. */
+static void
+draw_arguments(struct schema_text *s, uint64_t *seed)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_grammar *g;
+
+	do {
+		s->at = ++*seed << 32;
+		s->n = 0;
+		schema_object(s, 2);
+	} while (schema_read(&g, s->text, s->n, &err) != RT_OK);
+	rt_grammar_free(g);
+}
+
+/*
+ * Calls of up to so many functions, in the three forms of templates that have
+ * any: a call between marks, one after another; a list; a single call.
+ */
+static enum rt_status
+open_calls(struct rt_grammar **out, int form, uint64_t *seed)
+{
+	static struct schema_text s[TOOLS];
+	static const char *const names[TOOLS] = { "a", "ab", "get" };
+	struct rt_grammar_function f[TOOLS];
+	struct rt_grammar_calls c = { .functions = f,
+		.n = (size_t)(1 + form / 3 % TOOLS),
+		.arguments = form % 3 == 2 ? "parameters" : "arguments",
+		.several = form % 3 < 2, .list = form % 3 == 1 };
+	struct rt_error err = { .message = "" };
+	size_t i;
+
+	for (i = 0; i < c.n; i++) {
+		draw_arguments(&s[i], seed);
+		f[i] = (struct rt_grammar_function){ names[i], s[i].text,
+						     s[i].n };
+	}
+	if (form % 3 == 0) {
+		c.after = "\n</tool_call>";
+		c.between = "\n</tool_call>\n<tool_call>\n";
+	}
+	return rt_grammar_of_calls(out, &c, &err);
+}
+
 /* Schemas by which answers come to an end within a few tokens, and others. */
 static int
 open_grammars(void **state)
@@ -673,6 +733,11 @@ open_grammars(void **state)
 			schema_draw(&s, ++seed);
 		} while (schema_read(&grammars[i], s.text, s.n, &err) != RT_OK);
 	}
+	for (i = 0; i < CALLS; i++) {
+		if (open_calls(&grammars[SCHEMAS + i], i, &seed) != RT_OK) {
+			return -1;
+		}
+	}
 	return rt_spellings_open(&vocabulary, VOCAB, schema_token, NULL,
 				 &err) == RT_OK ? 0 : -1;
 }
@@ -683,7 +748,7 @@ close_grammars(void **state)
 	int i;
 
 	(void)state;
-	for (i = 0; i < SCHEMAS; i++) {
+	for (i = 0; i < SCHEMAS + CALLS; i++) {
 		rt_grammar_free(grammars[i]);
 	}
 	rt_spellings_free(vocabulary);
