@@ -215,6 +215,47 @@ grep -q __asan_init "$fake" || [ $((after - before)) -lt 1000 ] ||
 	bad "$before kB became $after kB"
 stop 0
 
+# ---- calls of functions: the same alone and among 64 others ----
+
+# calls_in FILE: of a reply, without the ids that tell them from others
+calls_in()
+{
+	sed -n 's/.*"tool_calls":\[\(.*\)\].*/\1/p' "$1" |
+		sed 's/"id":"[^"]*"//g'
+}
+
+start rows=70 tokens=200 chat=chatml
+chat=/v1/chat/completions
+paints=$(echo "\"max_tokens\":300,\"seed\":7,\"tool_choice\":\"required\",
+\"parallel_tool_calls\":false,\"messages\":[{\"role\":\"user\",\"content\":
+\"Paint it\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":
+\"paint\",\"parameters\":$colours}}]" | tr -d '\n')
+ask $chat "{$paints}"
+calls_in out >called
+grep -qE '"name":"paint","arguments":"\{.*colour.*(red|blue)' called ||
+	bad 'no call'
+grep -q '"finish_reason":"tool_calls"' out || bad 'a call is no reason to end'
+for i in $(seq 65); do
+	echo "next"
+	echo "url = $url$chat"
+	echo "header = \"$json\""
+	echo "output = many.$i"
+	body=$paints
+	# most say something else, call by themselves, or another function
+	case $((i % 4)) in
+	0) body=$(echo "$paints" | sed "s/required/auto/; s/Paint it/Go $i/") ;;
+	1) body=$(echo "$paints" | sed "s/paint/draw/; s/:300/:$((i + 80))/") ;;
+	2) body=$(echo "$paints" | sed "s/:7,/:$i,/") ;;
+	esac
+	printf 'data = "{%s}"\n' "$(echo "$body" | sed 's/["\]/\\&/g')"
+done | sed 1d >many
+curl -sS -m 100 -Z --parallel-max 65 -K many >out 2>err || bad 'many at once'
+for i in $(seq 3 4 65); do
+	calls_in "many.$i" | cmp - called || bad "request $i calls otherwise"
+done
+[ "$(calls_in many.2)" ] || bad 'another seed calls nothing'
+stop 0
+
 # ---- clients that go, wait, and are too many ----
 
 start rows=1 queue=2 pause=20000 timeout=1
