@@ -2,7 +2,8 @@
 # A program that serves computes a position with the same bits in a step of any
 # size, beside any others, and with steps in flight in all stages: 300 drawn
 # traces of requests on one rank, on four, with weights and a cache in 8 bits, on
-# three stages, with experts on two of four, with ALiBi, and in bf16.
+# three stages, with experts on two of four, with ALiBi, in bf16, and with a cache
+# of latents.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 work='prompt=8,output=4,context=16,tokens=72,rows=16,keys=1024,slots=2048'
@@ -58,4 +59,31 @@ traces 1 alibi.llm --target cpux2 --pin tp=2
 sed 's/dtype f32/dtype bf16/' "$examples/tiny-dense.llm" >narrow.llm
 traces 1 narrow.llm --target cpux1 --cpu native
 traces 1 "$examples/tiny-moe.llm" --target cpux4 --pin tp=2,ep=2
+cat >latents.llm <<'END'
+model latents {
+  dim layers = 2, hidden = 64, heads = 4, nope = 16, rot = 8, vd = 16;
+  dim qk = nope + rot, kvo = nope + vd, rank = 24, kvr = rank + rot;
+  dim ffn = 96, vocab = 256, seq = 16;
+  layer block(x[batch, seq, hidden]) {
+    n = rmsnorm(x) @ "n1";
+    qn, qr = split(linear(n -> heads, qk) @ "q", qk -> nope, rot);
+    l, r = split(linear(n -> kvr) @ "kva", kvr -> rank, rot);
+    l = cache(rmsnorm(l) @ "ln");
+    r = cache(rope(r));
+    kn, v = split(linear(l -> heads, kvo) @ "kvb", kvo -> nope, vd);
+    a = attention(concat(qn, rope(qr) -> qk), concat(kn, r -> qk), v, causal,
+                  uncached);
+    x = x + linear(a -> hidden) @ "o";
+    m = rmsnorm(x) @ "n2";
+    return x + linear(silu(linear(m -> ffn) @ "up") -> hidden) @ "down";
+  }
+  x = embed(tokens, vocab -> hidden) @ "wte";
+  repeat layers as i { x = block(x) @ "h.{i}"; }
+  x = rmsnorm(x) @ "nf";
+  logits = linear(x -> vocab) @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 4; optimizer = adamw(lr = 1e-3); }
+END
+traces 1 latents.llm --target cpux2 --pin tp=2
 exit $failed
