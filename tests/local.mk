@@ -16,6 +16,8 @@ AM_TESTS_ENVIRONMENT = \
 	CC='$(CC)'; export CC; \
 	LLMC_CACHE="$${TESTS_CACHE:-$(abs_builddir)/tests/cache}"; \
 	export LLMC_CACHE; \
+	TESTS_SECONDS="$${TESTS_SECONDS:-$(abs_builddir)/tests/seconds}"; \
+	export TESTS_SECONDS; \
 	ASAN_OPTIONS=exitcode=99:intercept_tls_get_addr=0; \
 	ASAN_OPTIONS=$$ASAN_OPTIONS:malloc_context_size=4; \
 	ASAN_OPTIONS=$$ASAN_OPTIONS:quarantine_size_mb=16; \
@@ -29,8 +31,15 @@ clean-cache:
 	rm -rf tests/cache
 .PHONY: clean-cache
 
-PAIRS_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \
-	$(top_srcdir)/config/tap-driver.sh
+# What each test computes is written into tests/seconds of the build folder, or
+# the file TESTS_SECONDS: tests/slowest reads it.
+CLEANFILES += %D%/seconds
+LOG_DRIVER = $(SHELL) $(srcdir)/%D%/run-timed $(SHELL) \
+	$(top_srcdir)/config/test-driver
+MD_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_DRIVER = $(LOG_DRIVER)
+PAIRS_LOG_DRIVER = AM_TAP_AWK='$(AWK)' $(SHELL) $(srcdir)/%D%/run-timed \
+	$(SHELL) $(top_srcdir)/config/tap-driver.sh
 PAIRS_LOG_COMPILER = sh $(srcdir)/%D%/run-pairs
 MD_LOG_COMPILER = sh $(srcdir)/%D%/docs.sh
 SH_LOG_COMPILER = sh
@@ -165,6 +174,8 @@ EXTRA_DIST += \
 	%D%/plan \
 	%D%/run-pair \
 	%D%/run-pairs \
+	%D%/run-timed \
+	%D%/slowest \
 	%D%/target
 
 dist-hook: dist-clean-tests

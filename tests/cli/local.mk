@@ -17,6 +17,7 @@ cli_tests = \
 	%D%/command/print.sh \
 	%D%/command/refused-early.sh \
 	%D%/command/reproducer.sh \
+	%D%/command/seconds.sh \
 	%D%/command/typos.sh \
 	%D%/gpu/gpu.sh \
 	%D%/gpu/trials.sh \
