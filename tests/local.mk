@@ -24,6 +24,9 @@ AM_TESTS_ENVIRONMENT = \
 	export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=exitcode=99:print_stacktrace=1; export UBSAN_OPTIONS;
 
+# A program of a test runs once, and may take longer to compile well than that.
+%D%/%.$(OBJEXT): CFLAGS += $(TESTS_CFLAGS)
+
 # What was compiled before: by LLVM, by NVRTC, and by the emulator. TESTS_CACHE
 # names a folder that several builds can share.
 clean-local: clean-cache
