@@ -96,6 +96,7 @@ pair_folders = \
 	%D%/target/valid
 
 attack_tests = \
+	%D%/attack/rendezvous-file.sh \
 	%D%/attack/cgroup-memory.sh \
 	%D%/attack/checkpoint-forged.sh \
 	%D%/attack/checkpoint-links.sh \
@@ -103,7 +104,6 @@ attack_tests = \
 	%D%/attack/emulator-cache.sh \
 	%D%/attack/full-log.sh \
 	%D%/attack/local-user.sh \
-	%D%/attack/rendezvous-file.sh \
 	%D%/attack/tcp-rendezvous.sh \
 	%D%/attack/warned.sh
 
@@ -252,7 +252,11 @@ endif
 TESTS += $(release_cli_tests)
 endif
 
-# The quickest tests come last, so that no core waits long for another.
+# The quickest tests come last, so that no core waits long for another: pages
+# of a release search for whole models.
+if !SANITIZERS
+TESTS += $(release_doc_pages)
+endif
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
@@ -261,7 +265,7 @@ TESTS += %D%/no-cmocka.sh
 endif
 TESTS += $(cli_tests) $(attack_tests) $(doc_pages)
 if !SANITIZERS
-TESTS += $(release_doc_pages) $(release_script_tests)
+TESTS += $(release_script_tests)
 endif
 TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 

@@ -1,14 +1,20 @@
 # Tests of commands, one script each; lib.sh says what they share.  Those that
-# wait most come first: others run meanwhile.
+# wait most come first, as others run meanwhile; then those that take longest.
 cli_tests = \
 	%D%/run/tcp.sh \
 	%D%/run/mpi.sh \
 	%D%/run/cpu-faults.sh \
+	%D%/run/served.sh \
+	%D%/command/interrupted.sh \
+	%D%/run/http.sh \
+	%D%/lang/lang-huge.sh \
+	%D%/lang/import.sh \
+	%D%/gpu/trials.sh \
+	%D%/run/verify.sh \
 	%D%/command/color.sh \
 	%D%/command/exit-status.sh \
 	%D%/command/folder.sh \
 	%D%/command/help.sh \
-	%D%/command/interrupted.sh \
 	%D%/command/launches.sh \
 	%D%/command/library.sh \
 	%D%/command/output.sh \
@@ -20,18 +26,15 @@ cli_tests = \
 	%D%/command/seconds.sh \
 	%D%/command/typos.sh \
 	%D%/gpu/gpu.sh \
-	%D%/gpu/trials.sh \
 	%D%/lang/attention.sh \
 	%D%/lang/balance.sh \
 	%D%/lang/dim.sh \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \
 	%D%/lang/import-broken.sh \
-	%D%/lang/import.sh \
 	%D%/lang/lang-depth.sh \
 	%D%/lang/lang-errors.sh \
 	%D%/lang/lang-files.sh \
-	%D%/lang/lang-huge.sh \
 	%D%/lang/lang-json.sh \
 	%D%/lang/lang-text.sh \
 	%D%/lang/loss.sh \
@@ -44,8 +47,6 @@ cli_tests = \
 	%D%/passes/train.sh \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/export.sh \
-	%D%/run/http.sh \
-	%D%/run/served.sh \
 	%D%/run/served-faults.sh \
 	%D%/run/lora.sh \
 	%D%/run/rank.sh \
@@ -55,7 +56,6 @@ cli_tests = \
 	%D%/run/text.sh \
 	%D%/run/tokenize.sh \
 	%D%/run/trace.sh \
-	%D%/run/verify.sh \
 	%D%/run/weights.sh \
 	%D%/search/calibrate.sh \
 	%D%/search/first.sh \
@@ -64,25 +64,31 @@ cli_tests = \
 	%D%/search/sweep.sh \
 	%D%/search/target-names.sh
 # Of a release alone, by the rule in tests/local.mk.  make starts tests in the
-# order of TESTS, which begins with these: the longest come first.
+# order of TESTS, which begins with these: those that tests/slowest tells come
+# first.
 release_cli_tests = \
-	%D%/gpu/cuda-train.sh \
-	%D%/lang/families.sh \
+	%D%/gpu/gpu-sums.sh \
+	%D%/gpu/gpu-run.sh \
 	%D%/command/extending.sh \
+	%D%/gpu/cuda-build.sh \
+	%D%/search/nothing-fits.sh \
+	%D%/gpu/cuda-train.sh \
 	%D%/gpu/cuda-pairs.sh \
 	%D%/gpu/gpu-offload.sh \
-	%D%/gpu/gpu-run.sh \
-	%D%/gpu/gpu-sums.sh \
-	%D%/gpu/cuda-build.sh \
+	%D%/lang/families.sh \
+	%D%/search/search.sh \
+	%D%/passes/offload.sh \
+	%D%/search/search-plans.sh \
+	%D%/run/interop.sh \
+	%D%/serve/stages.sh \
+	%D%/run/served-groups.sh \
+	%D%/run/served-rounded.sh \
+	%D%/search/memo.sh \
 	%D%/gpu/emulate-check.sh \
 	%D%/run/chunks.sh \
 	%D%/run/cpu-build.sh \
-	%D%/search/memo.sh \
-	%D%/run/interop.sh \
 	%D%/run/gguf.sh \
 	%D%/run/quantised.sh \
-	%D%/run/served-groups.sh \
-	%D%/run/served-rounded.sh \
 	%D%/run/served-traces.sh \
 	%D%/run/served-families.sh \
 	%D%/passes/recompute.sh \
@@ -92,7 +98,6 @@ release_cli_tests = \
 	%D%/run/served-cache.sh \
 	%D%/run/perplexity.sh \
 	%D%/search/answer.sh \
-	%D%/passes/offload.sh \
 	%D%/passes/split.sh \
 	%D%/gpu/autotune.sh \
 	%D%/lang/import-splits.sh \
@@ -113,11 +118,7 @@ release_cli_tests = \
 	%D%/run/join.sh \
 	%D%/run/optimizers.sh \
 	%D%/search/first-principles.sh \
-	%D%/search/nothing-fits.sh \
 	%D%/search/runs.sh \
-	%D%/search/search.sh \
-	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \
 	%D%/search/validate.sh \
-	%D%/serve/serve.sh \
-	%D%/serve/stages.sh
+	%D%/serve/serve.sh
