@@ -23,6 +23,8 @@ doc_pages = \
 	%D%/report.md \
 	%D%/running.md \
 	%D%/schedule.md \
+	%D%/search.md \
+	%D%/search-measured.md \
 	%D%/security.md \
 	%D%/server.md \
 	%D%/serving.md \
@@ -35,7 +37,7 @@ doc_pages = \
 # models, as tests/cli/search does, and compile and evaluate, as many tests do.
 release_doc_pages = \
 	README.md \
-	%D%/search.md \
+	%D%/searching.md \
 	%D%/sweep.md
 
 # What llmc prints about itself: its man page and its shell completions.

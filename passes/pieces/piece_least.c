@@ -264,7 +264,10 @@ is_of_batch(const struct space *s, const struct ir_module *m, value_id v)
 	return t && !t->routed && ir_type_at(t, s->batch_dim) >= 0;
 }
 
-/* What a kernel moves for one sequence, by whether more have more of it. */
+/*
+ * What a kernel moves for one sequence, by whether more have more of it.  Which
+ * nodes are one kernel does not depend on the number of sequences.
+ */
 struct map_bytes {
 	double batch, fixed;
 };
