@@ -401,6 +401,8 @@ piece_update_of(struct piece_store *s, const struct piece_key *key,
 	u->pp = t->g->pp;
 	u->offload = key->offload;
 	u->on = arena_alloc(&s->space->keep, s->space->devs.n * sizeof *u->on);
+	u->ends = arena_alloc(&s->space->keep,
+			      s->space->devs.n * sizeof *u->ends);
 	at = arena_alloc(&s->space->keep, 6 * n * sizeof *at);
 	u->fixed = at;
 	u->temp = at + n;
@@ -433,6 +435,56 @@ piece_price_update(struct piece_store *s, const struct piece_key *key,
 		}
 		price_updates(s, w, t, u, dev);
 	}
+}
+
+/* The update of the rank of w, whose key has `ends`. */
+static struct price_func *
+price_ends(struct piece_store *s, struct piece_sharding *w,
+	   const struct space_plan *t, int64_t dp, uint32_t dev)
+{
+	struct piece_kernels *list = piece_kernels_at(s, w, &w->of_updates, 0,
+						      dp);
+	struct pricing p = piece_pricing(s, w, dev);
+	struct where to = {
+		.top = arena_alloc(&s->space->keep, sizeof *to.top)
+	};
+	struct target_devs all;
+
+	kernels_some(w->fuse, w->r.update, 1, &list->mem, list->of);
+	space_devs(s->space, t->g, &w->ctx->tmp, &all);
+	p.across = all.all;
+	price_function(s, &p, list->of, w->r.update[0], &to);
+	arena_release(&w->ctx->tmp);
+	return to.top;
+}
+
+void
+piece_join_ends(struct piece_store *s, const struct piece_key *key,
+		const struct space_plan *t, struct piece_update *u,
+		uint32_t dev, struct price_func *update)
+{
+	struct piece_key own = *key;
+	struct piece_sharding *w;
+
+	own.ends = true;
+	own.split = false;
+	own.choice = 0;
+	if (!u->ends[dev]) {
+		w = piece_sharding_of(s, &own, t);
+		if (w->bad) {	/* then the plan's own programs are, too */
+			return;
+		}
+		piece_reopen(s, w);
+		piece_set_mesh(w, &own, t);
+		if (plan_offload(w->m) != own.offload) {
+			piece_write_plan(s, w->on, &own, t, w->m);
+		}
+		u->ends[dev] = price_ends(s, w, t, u->dp, dev);
+	}
+	price_add(update, u->ends[dev], 1);
+	price_add(update, &u->on[dev][PIECE_TOP], 1);
+	price_add(update, &u->on[dev][PIECE_FIRST], -1);
+	price_add(update, &u->on[dev][PIECE_LAST], -1);
 }
 
 double

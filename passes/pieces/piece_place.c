@@ -116,12 +116,28 @@ cut(const struct piece_store *s, struct piece_placed *w)
 	w->nstages = n;
 }
 
+/*
+ * Two ranks, of which the first has the first and the last layer, and the other
+ * one two stages of all others.
+ */
+static void
+set_ends(const struct space *s, int64_t layers[4], struct plan *p)
+{
+	layers[0] = layers[2] = layers[3] = 1;
+	layers[1] = s->nlayers - 3;
+	p->pp = p->interleave = 2;
+	p->schedule = "zbv";
+	p->nstages = 4;
+	p->layers = layers;
+}
+
 void
 piece_write_plan(struct piece_store *s, const struct piece_placed *w,
 		 const struct piece_key *key, const struct space_plan *t,
 		 struct ir_module *m)
 {
 	struct plan p = s->space->base;
+	int64_t layers[4];
 
 	p.tp = w->key.tp;
 	p.cp = w->key.cp;
@@ -138,6 +154,9 @@ piece_write_plan(struct piece_store *s, const struct piece_placed *w,
 	p.recompute = w->like->words.at[key->choice];
 	p.nstages = w->nstages;
 	p.layers = (int64_t *)w->iterations;
+	if (key->ends) {
+		set_ends(s->space, layers, &p);
+	}
 	plan_write(m, &p);
 }
 
@@ -236,6 +255,7 @@ piece_same_key(const struct piece_key *a, const struct piece_key *b)
 	       a->ep == b->ep && a->zero == b->zero && a->data == b->data &&
 	       a->sequence == b->sequence && a->single == b->single &&
 	       a->split == b->split && a->solo == b->solo &&
+	       a->ends == b->ends &&
 	       a->offload == b->offload;
 }
 
@@ -245,7 +265,7 @@ placed_key(const struct piece_key *key)
 {
 	struct piece_key whole = *key;
 
-	whole.split = whole.single = false;
+	whole.split = whole.single = whole.ends = false;
 	whole.offload = 0;
 	whole.choice = 0;
 	return whole;

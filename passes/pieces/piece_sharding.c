@@ -400,7 +400,10 @@ make_programs(struct piece_store *s, struct piece_sharding *w, const bool *only)
 	m = ir_copy(w->on->m, &c);
 	piece_write_plan(s, w->on, &w->key, t, m);
 	piece_set_axes(m, t);
-	if (w->on->first[w->key.single] && w->on->first[w->key.single] != w) {
+	if (w->key.ends) {
+		set_axis(m, "pp", 2);
+	} else if (w->on->first[w->key.single] &&
+		   w->on->first[w->key.single] != w) {
 		piece_drop_updates(m);
 	}
 	ok = piece_pass(s, &c, m, pass_recompute);
@@ -520,7 +523,7 @@ sharding_of(struct piece_store *s, const struct piece_key *key,
 	here.offload = 0;
 	here.single = t->nmicrobatches == 1;
 	w = find_sharding(on, &here);
-	if (!w && on->first[here.single] && on->like != on) {
+	if (!w && on->first[here.single] && on->like != on && !here.ends) {
 		on = on->like;
 		here.zero = on->key.zero;
 		w = find_sharding(on, &here);

@@ -35,6 +35,8 @@ struct piece_key {
 	/* the rest changes the programs, not the placement */
 	/* backward is two functions, for inputs and weights */
 	bool split;
+	/* not the pieces, but a rank with the first and the last of them */
+	bool ends;
 	uint32_t offload;	/* what is on hosts: enum plan_offloaded */
 	/* how it recomputes: index in piece_placed.words; 0: as pinned */
 	uint32_t choice;
@@ -165,6 +167,8 @@ struct piece_update {
 	uint32_t offload;
 	/* by device group: prices of pieces; NULL: not priced */
 	struct price_func **on;
+	/* the same of PIECE_FIRST and PIECE_LAST together on one rank */
+	struct price_func **ends;
 	/* by piece: */
 	double *fixed;		/* bytes for the whole step */
 	/* of those of PIECE_LAST, what PIECE_FIRST has, too */
@@ -251,6 +255,14 @@ struct piece_update *piece_update_of(struct piece_store *s,
 void piece_price_update(struct piece_store *s, const struct piece_key *key,
 			const struct space_plan *t, struct piece_update *u,
 			uint32_t dev);
+/*
+ * Of an update that was priced there, changes that of a rank that has both
+ * PIECE_FIRST and PIECE_LAST to what it is if they use one tensor: the rank has
+ * that once, and shares it with no other.
+ */
+void piece_join_ends(struct piece_store *s, const struct piece_key *key,
+		     const struct space_plan *t, struct piece_update *u,
+		     uint32_t dev, struct price_func *update);
 /* Microseconds of a transfer from a stage to the next. */
 double piece_hop_us(struct piece_store *s, const struct piece_key *key,
 		    const struct space_plan *t, struct piece_cost *c);

@@ -163,6 +163,12 @@ compose_update(struct trial *x)
 				   x->first[i], x->first[i] + x->layers[i],
 				   &x->p.update[x->rank_of[i]]);
 	}
+	if (x->s->bounds.ties && !x->key.solo &&
+	    x->rank_of[0] == x->rank_of[x->nstages - 1]) {
+		piece_join_ends(&x->s->pieces, &x->key, x->t, trial_update(x),
+				x->dev[x->rank_of[0]],
+				&x->p.update[x->rank_of[0]]);
+	}
 }
 
 bool

@@ -18,26 +18,6 @@
 #include "t-stand.h"
 #include "passes/search/search_fit.h"
 
-/* Its first layer and its last one read one table. */
-static const char tied[] =
-	"model m {\n"
-	"  dim hidden = 256, heads = 8, kv = 2, hd = 32, ffn = 512,\n"
-	"      vocab = 4096, seq = 256, batch = 32;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden) @ \"wte\";\n"
-	"  repeat 9 as i {\n"
-	"    n = layernorm(x);\n"
-	"    a = attention(linear(n -> heads, hd), linear(n -> kv, hd),\n"
-	"                  linear(n -> kv, hd), causal);\n"
-	"    x = x + linear(a -> hidden);\n"
-	"    n = layernorm(x);\n"
-	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
-	"  }\n"
-	"  x = linear(layernorm(x) -> vocab, tied = \"wte\");\n"
-	"  loss = cross_entropy(x, labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
-
 /* A search before its first plan. */
 struct memory_stand {
 	struct ir_ctx c;

@@ -226,6 +226,60 @@ test_composed_mixed(void **state)
 	compare(text, "rtx4090x2x3+h100x4x8+rtx4090x2x45", true, n);
 }
 
+/* What the search composes of a plan's pieces, not what its programs take. */
+static double
+composed(const struct ir_module *base, const struct target *t,
+	 const char *pins)
+{
+	struct search_options o = { .target = t, .keeps_priced = true };
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	double us;
+
+	ir_ctx_child(&c, base->ctx);
+	m = ir_copy(base, &c);
+	assert_true(plan_pin(m, pins));
+	assert_true(run_search(m, &o, &c.perm, &r));
+	assert_true(r.all.n > 0);
+	us = r.all.at[0].step_us;
+	ir_ctx_release(&c);
+	return us;
+}
+
+/*
+ * The first and the last layer use one table: where one rank has both it makes
+ * one step for it, and sends no gradient of it to another.
+ */
+static void
+test_composed_tied(void **state)
+{
+	static const char *const degrees[] = {
+		"pp=2,tp=1,dp=1,zero=0", "pp=4,tp=2,dp=1,zero=0",
+		"pp=2,tp=1,dp=4,zero=1", "pp=2,tp=2,dp=2,zero=3",
+		"pp=3,tp=1,dp=2,zero=2,offload=optimizer"
+	};
+	static const char *const schedule[] = { "1f1b", "zbv" };
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	size_t i;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, tied);
+	t = cluster(&c, "h100x4x2");
+	for (i = 0; i < 2 * sizeof degrees / sizeof *degrees; i++) {
+		const char *pins = arena_printf(&c.perm, "%s,schedule=%s,"
+			"microbatch=2,recompute=none,stages=even,"
+			"sequence=on", degrees[i / 2], schedule[i % 2]);
+
+		assert_near(composed(m, &t, pins), price_of(m, &t, pins),
+			    pins);
+	}
+	ir_ctx_release(&c);
+}
+
 /* ---- all plans of a small space ---- */
 
 struct brute {
@@ -656,6 +710,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_composed),
 		cmocka_unit_test(test_composed_mixed),
+		cmocka_unit_test(test_composed_tied),
 		cmocka_unit_test(test_brute_force),
 		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_scratch),
