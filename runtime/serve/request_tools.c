@@ -83,14 +83,21 @@ copy_value(struct rt_json *j, struct rt_text *out)
 	return j->status == RT_OK;
 }
 
-/* The next member of an object that is copied; its key and what is between are
- * appended.  False: there is none. */
+/* The key of the next member of an object.  False: there is none. */
+static bool
+next_key(struct request_reader *x, size_t *i, const char **key)
+{
+	return rt_json_more(&x->j, '}', i) && rt_json_key(&x->j, key);
+}
+
+/* The same of an object that is copied; its key and what is between are
+ * appended. */
 static bool
 next_member(struct request_reader *x, size_t *i, const char **key)
 {
 	struct rt_text *out = &x->r->tools.json;
 
-	if (!rt_json_more(&x->j, '}', i) || !rt_json_key(&x->j, key)) {
+	if (!next_key(x, i, key)) {
 		return false;
 	}
 	rt_text_add(out, "%s", *i > 1 ? ", " : "");
@@ -278,10 +285,7 @@ read_named(struct request_reader *x)
 	if (!rt_json_open(&x->j, '{')) {
 		return false;
 	}
-	while (rt_json_more(&x->j, '}', &i)) {
-		if (!rt_json_key(&x->j, &key)) {
-			return false;
-		}
+	while (next_key(x, &i, &key)) {
 		if (strcmp(key, "name") != 0) {
 			return wrong_choice(x);
 		}
@@ -305,10 +309,7 @@ rt_request_tool_choice(struct request_reader *x)
 		return wrong_choice(x);
 	}
 	rt_json_open(&x->j, '{');
-	while (rt_json_more(&x->j, '}', &i)) {
-		if (!rt_json_key(&x->j, &key)) {
-			return false;
-		}
+	while (next_key(x, &i, &key)) {
 		if (strcmp(key, "type") == 0) {
 			rt_json_string(&x->j, &type);
 		} else if (strcmp(key, "function") == 0) {
@@ -444,10 +445,7 @@ read_called(struct request_reader *x, struct rt_past_call *c)
 	if (!rt_json_open(&x->j, '{')) {
 		return false;
 	}
-	while (rt_json_more(&x->j, '}', &i)) {
-		if (!rt_json_key(&x->j, &key)) {
-			return false;
-		}
+	while (next_key(x, &i, &key)) {
 		if (strcmp(key, "name") == 0) {
 			rt_json_string(&x->j, &c->name);
 		} else if (strcmp(key, "arguments") == 0) {
@@ -470,10 +468,7 @@ read_call(struct request_reader *x)
 	if (!rt_json_open(&x->j, '{')) {
 		return false;
 	}
-	while (rt_json_more(&x->j, '}', &i)) {
-		if (!rt_json_key(&x->j, &key)) {
-			return false;
-		}
+	while (next_key(x, &i, &key)) {
 		if (strcmp(key, "id") == 0) {
 			if (!rt_json_null(&x->j)) {
 				rt_json_string(&x->j, &c.id);
