@@ -72,7 +72,10 @@ enum ir_flag {
 	IRF_COUNTS = 1 << 21,	/* operand 1 gets counts, no gradient */
 	/* the result is the tensor of its name, of which it writes rows */
 	IRF_KEEPS = 1 << 22,
-	IRF_SUMS = 1 << 23	/* the sum that gradients of its name make */
+	IRF_SUMS = 1 << 23,	/* the sum that gradients of its name make */
+	/* operand 0 may be a cache: of it, places along `of` are read that
+	 * operand 1 says, and no others */
+	IRF_TAKES = 1 << 24
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };

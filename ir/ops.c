@@ -33,6 +33,7 @@
 #define COUNTS IRF_COUNTS
 #define KEEPS IRF_KEEPS
 #define SUMS IRF_SUMS
+#define TAKES IRF_TAKES
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \

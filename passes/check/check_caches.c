@@ -52,6 +52,23 @@ same_index(struct caches *x, struct said_by *s, const struct check_use *u,
 	}
 }
 
+/* The ops that may read a cache, as words. */
+static const char *
+takers(struct caches *x)
+{
+	const char *names = NULL;
+	int op;
+
+	for (op = 0; op < IR_OP_COUNT; op++) {
+		if (ir_is((enum ir_op)op, IRF_TAKES)) {
+			names = names ? arena_printf(x->c->a, "%s or %s", names,
+						     ir_ops[op].name)
+				      : ir_ops[op].name;
+		}
+	}
+	return names;
+}
+
 /* Who reads a cache takes places of it, and nothing else. */
 static void
 check_read(struct caches *x, const struct ir_node *n, uint32_t arg)
@@ -62,10 +79,11 @@ check_read(struct caches *x, const struct ir_node *n, uint32_t arg)
 	const struct ir_attr *places = ir_attr(m, check_node(x->c, u),
 					       IR_ATTR_OF);
 
-	if (n->op != IR_GATHER || arg != 0 || of->dims[0] != places->dims[0]) {
-		check_fail(x->c, u, "a %s reads all of it, expected a gather "
+	if (!ir_is(n->op, IRF_TAKES) || arg != 0 ||
+	    of->dims[0] != places->dims[0]) {
+		check_fail(x->c, u, "a %s reads all of it, expected a %s "
 			   "along `%s`: places are of several sequences",
-			   ir_ops[n->op].name,
+			   ir_ops[n->op].name, takers(x),
 			   ir_dim_name(m, places->dims[0]));
 		return;
 	}
