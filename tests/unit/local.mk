@@ -111,6 +111,7 @@ unit_tests += \
 	%D%/data/t-quantised \
 	%D%/data/t-round \
 	%D%/data/t-weights \
+	%D%/passes/t-weight-values \
 	%D%/data/t-words \
 	%D%/comm/t-world
 
