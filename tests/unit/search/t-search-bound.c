@@ -241,24 +241,8 @@ test_bounds(void **state)
 
 /* ---- what kernels wait for ---- */
 
-/* Layers of experts alone, whose rows are far longer to send than to start. */
-static const char sends[] =
-	"model m {\n"
-	"  dim hidden = 1024, ffn = 1024, expert = 8, choice = 2,\n"
-	"      vocab = 512, seq = 65536, batch = 32;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat 6 as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    s = softmax(linear(n -> expert));\n"
-	"    e = topk(s, expert -> choice);\n"
-	"    w = gather(s, e);\n"
-	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
-	"    x = x + sum(y * w, choice);\n"
-	"  }\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
+/* Rows that are far longer to send than to start. */
+static const char sends[] = LAYERS_OF_EXPERTS(1024, 8, 65536, 32);
 
 /* Adds what the kernels of a function's repeats take at least, in one run. */
 static void

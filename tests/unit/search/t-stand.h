@@ -32,24 +32,27 @@ static const char rows[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
 
+/* Six layers of experts and nothing else. */
+#define LAYERS_OF_EXPERTS(ffn, experts, seq, batch) \
+	"model m {\n" \
+	"  dim hidden = 1024, ffn = " #ffn ", expert = " #experts ",\n" \
+	"      choice = 2, vocab = 512, seq = " #seq ", batch = " #batch ";\n" \
+	"  dtype bf16;\n" \
+	"  x = embed(tokens, vocab -> hidden);\n" \
+	"  repeat 6 as i {\n" \
+	"    n = rmsnorm(x);\n" \
+	"    s = softmax(linear(n -> expert));\n" \
+	"    e = topk(s, expert -> choice);\n" \
+	"    w = gather(s, e);\n" \
+	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n" \
+	"    x = x + sum(y * w, choice);\n" \
+	"  }\n" \
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n" \
+	"}\n" \
+	"train { optimizer = adamw(lr = 1e-4); }\n"
+
 /* Few tokens for large experts. */
-static const char wide[] =
-	"model m {\n"
-	"  dim hidden = 1024, ffn = 8192, expert = 32, choice = 2,\n"
-	"      vocab = 512, seq = 32, batch = 64;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat 6 as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    s = softmax(linear(n -> expert));\n"
-	"    e = topk(s, expert -> choice);\n"
-	"    w = gather(s, e);\n"
-	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
-	"    x = x + sum(y * w, choice);\n"
-	"  }\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
+static const char wide[] = LAYERS_OF_EXPERTS(8192, 32, 32, 64);
 
 /* Models of a batch of 32 and of three numbers of layers, from this one on. */
 static const struct drawn_model {
