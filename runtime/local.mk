@@ -219,7 +219,10 @@ rank_sources = \
 	%D%/tokenize/tok_parts.c \
 	%D%/tokenize/tok_regex.c \
 	%D%/tokenize/tok_regex.h \
+	%D%/tokenize/tok_regex_chars.c \
 	%D%/tokenize/tok_regex_parse.c \
+	%D%/tokenize/tok_regex_parse.h \
+	%D%/tokenize/tok_regex_program.c \
 	%D%/tokenize/tok_stream.c \
 	%D%/tokenize/tok_unicode.c \
 	%D%/tokenize/tok_unicode.h \

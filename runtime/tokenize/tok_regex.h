@@ -26,7 +26,7 @@ struct rt_regex_error {
 	char message[160];
 };
 
-/* ---- the program of a pattern (tok_regex_parse.c) --------------------- */
+/* ---- the program of a pattern (tok_regex_parse.c, tok_regex_program.c) - */
 
 enum rt_regex_kind { RT_RE_SET, RT_RE_SPLIT, RT_RE_JUMP, RT_RE_NEXT,
 		     RT_RE_NOT_NEXT, RT_RE_MATCH };
