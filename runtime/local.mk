@@ -214,6 +214,7 @@ rank_sources = \
 	%D%/tokenize/tok_nfc.c \
 	%D%/tokenize/tok_nfc_table.c \
 	%D%/tokenize/tok_normalize.c \
+	%D%/tokenize/tok_open.c \
 	%D%/tokenize/tok_output.c \
 	%D%/tokenize/tok_output.h \
 	%D%/tokenize/tok_parts.c \

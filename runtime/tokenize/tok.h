@@ -211,8 +211,12 @@ enum rt_status rt_tok_gguf_read(struct tok_gguf *g, const char *path,
 				struct rt_error *err);
 void rt_tok_gguf_release(struct tok_gguf *g);
 
-/* Adds to a message the byte where it was found, if there is one (tok_load.c).
- */
+/* ---- a tokenizer.json (tok_load.c) ------------------------------------ */
+
+/* Reads t->text, of n bytes, which it changes. */
+enum rt_status rt_tok_load(struct rt_tokenizer *t, size_t n,
+			   struct rt_error *err);
+/* Adds to a message the byte where it was found, if there is one. */
 void rt_tok_say_byte(struct rt_error *err);
 
 /* ---- normalizers (tok_normalize.c) ------------------------------------ */

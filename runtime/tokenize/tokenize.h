@@ -16,7 +16,7 @@
 
 #include "runtime/rt.h"
 
-/* ---- a tokenizer (tok_load.c) ----------------------------------------- */
+/* ---- a tokenizer (tok_open.c) ----------------------------------------- */
 
 struct rt_tokenizer;
 
