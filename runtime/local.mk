@@ -276,7 +276,10 @@ noinst_LIBRARIES += %D%/libemulate.a
 	%D%/emulate/emulate_address.c \
 	%D%/emulate/emulate_build.c \
 	%D%/emulate/emulate_call.h \
+	%D%/emulate/emulate_cells.c \
+	%D%/emulate/emulate_cells.h \
 	%D%/emulate/emulate_check.c \
+	%D%/emulate/emulate_check_async.c \
 	%D%/emulate/emulate_copy.c \
 	%D%/emulate/emulate_count.c \
 	%D%/emulate/emulate_fiber.c \

@@ -397,7 +397,7 @@ void emu_count_next(int *at);
 void emu_count_add(struct rt_emu *e, const char *call, const void *to);
 void emu_count_end(struct rt_emu *e, struct emu_task *t);
 
-/* ---- emulate_check.c: accesses of checked code -------------------------- */
+/* ---- emulate_check.c, emulate_check_async.c: accesses of checked code --- */
 
 enum emu_mbar_event {
 	EMU_MBAR_INIT, EMU_MBAR_ARRIVE, EMU_MBAR_LANDED, EMU_MBAR_OPEN,

@@ -1,6 +1,6 @@
 /*
- * Private to emulate_check.c and emulate_past.c: the shadow of shared memory,
- * and which thread is ordered after which.
+ * Private to the files of checked code: the shadow of shared memory, and which
+ * thread is ordered after which.
  */
 #ifndef RT_EMULATE_SHADOW_H
 #define RT_EMULATE_SHADOW_H
