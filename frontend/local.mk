@@ -120,7 +120,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_serve_engine.c \
 	%D%/validate/validate_serve_names.c \
 	%D%/validate/validate_serve_row.c \
-	%D%/validate/validate_train.c
+	%D%/validate/validate_train.c \
+	%D%/validate/validate_unread.c
 
 nodist_%C%_libfrontend_a_SOURCES = %D%/import/family_files.c \
 	%D%/lang/target_files.c

@@ -30,7 +30,17 @@ const char *tsv_cell(const struct tsv *t, uint32_t row, int column);
  */
 bool tsv_columns(const struct tsv *t, struct diags *d, const char *what,
 		 const char *const *words, int n, int *where);
-/* Parses a cell as a number; false of "-", "" and text. */
+/* Whether a cell says nothing: it is empty, or as "-" and "n/a". */
+bool tsv_is_blank(const char *cell);
+/*
+ * Parses a cell as a number; false of blank cells and text.  Digits may be in
+ * groups of three with commas between, unless one comma might be a point.
+ */
 bool tsv_number(const struct tsv *t, uint32_t row, int column, double *out);
+/* The same of n characters, which may have one comma if `whole`. */
+bool tsv_parse(const char *s, size_t n, bool whole, double *out);
+/* Where a cell is in its file. */
+struct span tsv_span(const struct tsv *t, const struct sources *s,
+		     uint32_t row, int column);
 
 #endif

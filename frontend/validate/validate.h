@@ -28,6 +28,7 @@ struct val_row {
 	struct answer_kind run;	/* of a training run */
 	bool marked;		/* counts for the goals of docs/cost.md */
 	struct span span;
+	struct span unread;	/* the cell that is why, or nowhere */
 };
 
 /* A training run, as input of llmc. */
@@ -44,6 +45,7 @@ struct val {
 	struct tsv table;
 	const char *what;	/* "kernels" */
 	const char *marks;	/* description of the marked rows */
+	struct span unread;	/* of the row that is read: a wrong cell */
 	VEC(struct val_row) rows;
 	/* cache of val_target(), in order of first use */
 	VEC(struct target) targets;
@@ -82,6 +84,17 @@ void val_add(struct val_row *r, struct cost c);
 struct ir_module *val_compile(struct ir_ctx *c, const char *text);
 /* The text of the first error. */
 const char *val_first_error(struct val *v, const struct ir_ctx *c);
+/* A quantile, linear between neighbours. */
+double val_quantile(const double *sorted, uint32_t n, double q);
+
+/* ---- validate_unread.c ------------------------------------------------- */
+
+/* Why a row is not predicted that has a cell which is not what its column is to
+ * have; its place is in v->unread. */
+const char *val_unread(struct val *v, uint32_t row, int column,
+		       const char *wanted);
+/* Prints where the cell is that is why the row is not predicted, if one is. */
+void val_place(const struct val *v, const struct val_row *r, struct buf *out);
 
 /* ---- validate_software.c ------------------------------------------------ */
 
@@ -113,8 +126,6 @@ void val_print_search_json(const struct val *v, struct buf *out);
 
 /* Prints how many rows are not predicted, by reason. */
 void val_print_reasons(const struct val *v, struct buf *out);
-/* A quantile, linear between neighbours. */
-double val_quantile(const double *sorted, uint32_t n, double q);
 /* Training runs as the rows of passes/answer/runs.def. */
 void val_print_residuals(const struct val *v, struct buf *out);
 void val_print_rows(const struct val *v, struct buf *out);

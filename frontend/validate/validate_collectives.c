@@ -29,12 +29,15 @@ cell(const struct collectives *x, enum column c)
 	return tsv_cell(&x->v->table, x->row, x->at[c]);
 }
 
-static bool
+/* Why the cell is no whole number, or NULL. */
+static const char *
 whole(const struct collectives *x, enum column c, int64_t *out)
 {
 	const char *s = cell(x, c);
 
-	return num_parse_int(s, strlen(s), out) && *out > 0;
+	return num_parse_int(s, strlen(s), out) && *out > 0 ? NULL
+		: val_unread(x->v, x->row, x->at[c],
+			     "a whole number from 1 on");
 }
 
 static bool
@@ -82,6 +85,7 @@ price(struct collectives *x, struct val_row *r)
 	struct cost_group g = { .sharing = 1 };
 	int64_t size, ranks, nodes;
 	struct target_group t;
+	const char *why;
 	enum cost_op op;
 
 	if (!known) {
@@ -90,13 +94,19 @@ price(struct collectives *x, struct val_row *r)
 	if (!op_of(cell(x, OP), &op)) {
 		return "no formula is for this op";
 	}
-	if (!whole(x, SIZE, &size) || !whole(x, N_GPUS, &ranks) ||
-	    !whole(x, N_NODES, &nodes) || ranks % nodes != 0) {
-		return "its size or its ranks are no whole numbers";
+	why = whole(x, SIZE, &size);
+	why = why ? why : whole(x, N_GPUS, &ranks);
+	why = why ? why : whole(x, N_NODES, &nodes);
+	if (why) {
+		return why;
+	}
+	if (ranks % nodes != 0) {
+		return "its nodes do not divide its ranks";
 	}
 	if (!tsv_number(&x->v->table, x->row, x->at[TIME_US],
 			&r->measured_us) || r->measured_us <= 0) {
-		return "time_us is no number";
+		return val_unread(x->v, x->row, x->at[TIME_US],
+				  "a number of microseconds");
 	}
 	r->marked = size >= LEAST_MARKED;
 	t = *known;
@@ -154,7 +164,9 @@ val_collectives(struct val *v)
 		r.what = arena_printf(a, "%s %s x%s in %s %s bytes %s",
 			cell(&x, OP), cell(&x, GPU), cell(&x, N_GPUS),
 			cell(&x, N_NODES), cell(&x, SIZE), cell(&x, TOOL));
+		v->unread = (struct span){ 0, 0 };
 		r.why = price(&x, &r);
+		r.unread = v->unread;
 		r.kind = arena_printf(a, "%s, %s", cell(&x, OP), r.marked
 			? ">= 64 KB" : "< 64 KB");
 		VEC_PUSH(a, &v->rows, r);

@@ -54,6 +54,10 @@ read_numbers(const struct kernel_rows *x, const enum column *c, double *out,
 	for (i = 0; i < n; i++) {
 		if (!tsv_number(&x->v->table, x->row, x->at[c[i]], &out[i]) ||
 		    out[i] <= 0) {
+			if (!tsv_is_blank(cell(x, c[i]))) {
+				(void)val_unread(x->v, x->row, x->at[c[i]],
+						 "a number above 0");
+			}
 			return false;
 		}
 	}
@@ -145,6 +149,9 @@ price_attention(struct kernel_rows *x, struct val_row *r)
 	}
 	if (!both && !cell_is(x, DIRECTION, "fwd")) {
 		return "its direction is neither fwd nor fwd+bwd";
+	}
+	if (!cell_is(x, CAUSAL, "y") && !cell_is(x, CAUSAL, "n")) {
+		return val_unread(x->v, x->row, x->at[CAUSAL], "y or n");
 	}
 	a.batch = v[0];
 	a.heads = v[1];
@@ -263,6 +270,7 @@ val_kernels(struct val *v)
 				     .span = v->table.spans[x.row] };
 
 		x.flops = 0;
+		v->unread = (struct span){ 0, 0 };
 		r.what = arena_printf(a, "%s %s %s m %s n %s k %s b %s h "
 			"%s/%s d %s s %s/%s %s %s", cell(&x, KERNEL),
 			cell(&x, GPU), cell(&x, DTYPE), cell(&x, M),
@@ -272,6 +280,7 @@ val_kernels(struct val *v)
 			cell(&x, SEQ_KV), cell(&x, DIRECTION),
 			cell(&x, IMPL));
 		r.why = price(&x, &r);
+		r.unread = v->unread;
 		VEC_PUSH(a, &v->rows, r);
 	}
 	return true;

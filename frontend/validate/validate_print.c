@@ -31,17 +31,6 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-double
-val_quantile(const double *sorted, uint32_t n, double q)
-{
-	double at = q * (n - 1);
-	uint32_t lo = (uint32_t)at;
-	double part = at - lo;
-
-	return lo + 1 < n ? sorted[lo] * (1 - part) + sorted[lo + 1] * part
-			  : sorted[lo];
-}
-
 struct ranked {
 	double value;
 	uint32_t row;
@@ -278,8 +267,9 @@ val_print_reasons(const struct val *v, struct buf *out)
 		uint32_t k = count_reason(v, i);
 
 		if (k > 0) {
-			buf_printf(out, "%7u not: %s\n", k,
-				   v->rows.at[i].why);
+			buf_printf(out, "%7u not: ", k);
+			val_place(v, &v->rows.at[i], out);
+			buf_printf(out, "%s\n", v->rows.at[i].why);
 		}
 	}
 }
@@ -321,9 +311,10 @@ val_print_rows(const struct val *v, struct buf *out)
 
 		source_locate(&v->d->ctx.sources, r->span.lo, &pos);
 		if (r->why) {
-			buf_printf(out, "%6u %10.1f          -       -  %s: "
-				   "%s\n", pos.line, r->measured_us, r->what,
-				   r->why);
+			buf_printf(out, "%6u %10.1f          -       -  %s: ",
+				   pos.line, r->measured_us, r->what);
+			val_place(v, r, out);
+			buf_printf(out, "%s\n", r->why);
 			continue;
 		}
 		buf_printf(out, "%6u %10.1f %10.1f %6.1f%% %10.1f %10.1f "
@@ -367,6 +358,18 @@ json_text(struct buf *out, const char *s)
 	buf_json(out, s, strlen(s));
 }
 
+/* The reason of a row that is not predicted, after the place of its cell. */
+static void
+json_why(const struct val *v, struct buf *out, const struct val_row *r)
+{
+	struct buf text;
+
+	buf_init(&text, &v->d->ctx.tmp);
+	val_place(v, r, &text);
+	buf_puts(&text, r->why);
+	json_text(out, buf_text(&text));
+}
+
 static void
 json_sums(const struct val *v, struct buf *out, enum by by, const char *key,
 	  bool *first)
@@ -407,7 +410,7 @@ json_rows(const struct val *v, struct buf *out)
 		buf_printf(out, ", \"measured_us\": %.6g, ", r->measured_us);
 		if (r->why) {
 			buf_puts(out, "\"predicted_us\": null, \"why\": ");
-			json_text(out, r->why);
+			json_why(v, out, r);
 			buf_puts(out, " }");
 		} else {
 			buf_printf(out, "\"predicted_us\": %.6g }",
@@ -434,7 +437,7 @@ val_print_json(const struct val *v, struct buf *out)
 		if (k > 0) {
 			buf_printf(out, "%s\n    { \"rows\": %u, \"why\": ",
 				   first ? "" : ",", k);
-			json_text(out, v->rows.at[i].why);
+			json_why(v, out, &v->rows.at[i]);
 			buf_puts(out, " }");
 			first = false;
 		}

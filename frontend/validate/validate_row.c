@@ -1,6 +1,6 @@
 /*
  * What the readers of all kinds of tables share: targets by name, costs that
- * are added up, and models of rows that are compiled.
+ * are added up, models of rows that are compiled, and quantiles.
  */
 #include "frontend/validate/validate_serve.h"
 
@@ -63,4 +63,15 @@ val_first_error(struct val *v, const struct ir_ctx *c)
 	return c->diags.records.n ? arena_printf(&v->d->ctx.perm, "%s",
 						 c->diags.records.at[0].text)
 				  : "its plan does not fit it";
+}
+
+double
+val_quantile(const double *sorted, uint32_t n, double q)
+{
+	double at = q * (n - 1);
+	uint32_t lo = (uint32_t)at;
+	double part = at - lo;
+
+	return lo + 1 < n ? sorted[lo] * (1 - part) + sorted[lo + 1] * part
+			  : sorted[lo];
 }

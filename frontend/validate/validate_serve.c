@@ -58,6 +58,15 @@ capacity(const struct serve_answer_in *in, const struct serve_program *p,
 	return floor(m.tokens * limit->part / length);
 }
 
+/* Tokens a second of so many requests in flight that take these times. */
+static void
+set_rate(const struct serving *s, const struct serve_asked *q,
+	 struct serving_figures *x)
+{
+	x->tokens_s = s->concurrency * q->output * 1e6 /
+		      (x->ttft_us + (q->output - 1) * x->tpot_us);
+}
+
 /*
  * Requests begin at once, and each that ends is followed by another.  Where an
  * engine reads prompts beside tokens of others, only the first wave waits for
@@ -89,6 +98,7 @@ at_concurrency(const struct serving *s, const struct serve_answer_in *in,
 	serve_queue(in, p, &t, &s->v->d->ctx.perm, &w);
 	out->ttft_us = serve_mean(w.ttft, w.n);
 	out->tpot_us = serve_mean(w.tpot, w.n);
+	set_rate(s, in->asked, out);
 }
 
 /*
@@ -126,7 +136,10 @@ with_workers(const struct serving *s, const struct serve_answer_in *in,
 		out->tpot_us = us;
 		rate = n / (us * q->output);
 	}
-	out->ttft_us = rate > 0 ? (s->concurrency - few) / rate : 0;
+	if (rate > 0) {
+		out->ttft_us = (s->concurrency - few) / rate;
+		set_rate(s, in->asked, out);
+	}
 }
 
 /*
@@ -202,7 +215,8 @@ push(struct serving *s, const char *kind, double measured, double predicted,
 		.why = why, .kind = kind,
 		.source = serving_cell(s, SERVING_FRAMEWORK),
 		.device = serving_cell(s, SERVING_GPU),
-		.span = s->v->table.spans[s->row]
+		.span = s->v->table.spans[s->row],
+		.unread = s->v->unread
 	};
 
 	if (!why && !(predicted > 0)) {
@@ -224,11 +238,12 @@ scenario_of(const struct serving *s)
 {
 	const char *text = serving_cell(s, SERVING_SCENARIO);
 
-	if (strstr(text, "max throughput")) {
+	if (serving_says(text, "max throughput")) {
 		return FULL_LOAD;
 	}
-	return strstr(text, "static batch") || strstr(text, "e2e") ||
-	       strstr(text, "first-token") ? BATCH : CONCURRENT;
+	return serving_says(text, "static batch") ||
+	       serving_says(text, "e2e") ||
+	       serving_says(text, "first token") ? BATCH : CONCURRENT;
 }
 
 /* Why there is no prediction; NULL: there is one. */
@@ -238,10 +253,11 @@ predict(struct serving *s, enum scenario scenario,
 {
 	struct serve_answer_in in = { .target = &s->target,
 				      .asked = &s->asked };
-	const char *why = serving_describe(s);
+	const char *why = serving_unread(s, scenario == FULL_LOAD);
 	struct serve_program p;
 	double clients;
 
+	why = why ? why : serving_describe(s);
 	if (why) {
 		return why;
 	}
@@ -276,10 +292,14 @@ measured_rate(const struct serving *s)
 	const char *scope = serving_text(s, s->scope);
 	double rate = serving_number(s, SERVING_RATE, 0);
 
-	return strstr(scope, "PER GPU") || strstr(scope, "per-GPU")
+	return serving_says(scope, "per GPU")
 		? rate * serving_number(s, SERVING_NGPUS, 1) : rate;
 }
 
+/*
+ * The rate of a line that has no times is predicted, too; where it has, it is
+ * the same measurement.
+ */
 static void
 read_line(struct serving *s)
 {
@@ -289,9 +309,10 @@ read_line(struct serving *s)
 	enum scenario scenario = scenario_of(s);
 	struct serving_figures x = { 0 };
 	const char *why = predict(s, scenario, &x);
+	bool timed = tpot > 0 || ttft > 0;
 
-	if (s->latency >= 0 && scenario == BATCH) {
-		tsv_number(&s->v->table, s->row, s->latency, &latency);
+	if (scenario == BATCH) {
+		latency = serving_latency(s);
 	}
 	if (tpot > 0) {
 		push(s, "tpot", tpot * 1e3, x.tpot_us, why);
@@ -301,9 +322,12 @@ read_line(struct serving *s)
 	}
 	if (latency > 0) {
 		push(s, "batch", latency * 1e3, x.latency_us, why);
-	} else if (rate > 0 && scenario != CONCURRENT) {
+	} else if (rate > 0 && (scenario != CONCURRENT || !timed)) {
 		push(s, "throughput", 1e6 / rate,
 		     x.tokens_s > 0 ? 1e6 / x.tokens_s : 0, why);
+	} else if (!timed) {
+		push(s, "no figure", 0, 0, why ? why : "it has no figure that "
+		     "its scenario predicts");
 	}
 }
 
@@ -321,6 +345,7 @@ val_serve(struct val *v)
 	s->latency = tsv_column(&v->table, "e2e_latency_ms");
 	s->scope = tsv_column(&v->table, "tok_s_scope");
 	for (s->row = 0; s->row < v->table.nrows; s->row++) {
+		v->unread = (struct span){ 0, 0 };
 		read_line(s);
 	}
 	return true;

@@ -72,18 +72,30 @@ const char *serving_cell(const struct serving *s, enum serving_column c);
 const char *serving_text(const struct serving *s, int column);
 double serving_number(const struct serving *s, enum serving_column c,
 		      double absent);
+/* Of a batch, in ms; 0: none is said. */
+double serving_latency(const struct serving *s);
+/*
+ * Reports the first cell that is to be a number and is none, and returns why
+ * the line is not predicted; NULL: there is none.  any_count: requests in
+ * flight may be a word.
+ */
+const char *serving_unread(const struct serving *s, bool any_count);
 /* The first number that follows `key` in the notes of the line. */
 double serving_note(const struct serving *s, const char *key, double absent);
-/* In lower case, with hyphens. */
-const char *serving_plain(struct arena *a, const char *text);
 /* The digits at p as a number. */
 double serving_digits(const char *p, double absent);
 
 /* ---- validate_serve_names.c -------------------------------------------- */
 
 /* The shape of a model of that name; false: none is known. */
-bool serving_named_shape(struct arena *a, const char *model,
-			 struct serving_shape *out);
+bool serving_named_shape(const char *model, struct serving_shape *out);
+/* In lower case, with hyphens. */
+const char *serving_plain(struct arena *a, const char *text);
+/* Whether a name is another in any spelling, or has another as a part. */
+bool serving_same(const char *name, const char *other);
+bool serving_says(const char *name, const char *part);
+/* Whether a plain text has the word, not as a part of a longer one. */
+bool serving_has_word(const char *text, const char *word);
 /* The target of a device of that name, or NULL; fp4: it multiplies 4 bits. */
 const char *serving_named_target(struct arena *a, const char *device,
 				 bool *fp4);

@@ -96,8 +96,8 @@ serving_has(const struct serving *s, enum serving_trait trait)
 
 	for (i = 0; i < COUNT(engines); i++) {
 		if (engines[i].trait == trait &&
-		    strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   engines[i].name)) {
+		    serving_says(serving_cell(s, SERVING_FRAMEWORK),
+				 engines[i].name)) {
 			return true;
 		}
 	}
@@ -123,8 +123,8 @@ serving_limits(const struct serving *s)
 	size_t i;
 
 	for (i = 0; i < COUNT(limits); i++) {
-		if (strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   limits[i].name)) {
+		if (serving_says(serving_cell(s, SERVING_FRAMEWORK),
+				 limits[i].name)) {
 			return limits[i];
 		}
 	}
@@ -145,7 +145,7 @@ serving_requests(const struct serving *s)
 		return serving_digits(p, RUN_REQUESTS);
 	}
 	for (i = 0; i < COUNT(runs); i++) {
-		if (strstr(name, runs[i].name) &&
+		if (serving_says(name, runs[i].name) &&
 		    runs[i].input == s->asked.prompt &&
 		    runs[i].output == s->asked.output) {
 			return runs[i].requests;
@@ -170,16 +170,16 @@ serving_least_length(const struct serving *s)
 bool
 serving_narrows_cache(const struct serving *s)
 {
-	const char *model = serving_plain(&s->v->d->ctx.perm,
-				  serving_cell(s, SERVING_MODEL));
+	const char *model = serving_cell(s, SERVING_MODEL);
 	size_t i;
 
 	for (i = 0; i < COUNT(caches); i++) {
 		if (serving_least_length(s) < 1 &&
-		    strstr(model, caches[i].model) &&
-		    strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   caches[i].name) &&
-		    strstr(serving_cell(s, SERVING_GPU), caches[i].device)) {
+		    serving_says(model, caches[i].model) &&
+		    serving_says(serving_cell(s, SERVING_FRAMEWORK),
+				 caches[i].name) &&
+		    serving_says(serving_cell(s, SERVING_GPU),
+				 caches[i].device)) {
 			return true;
 		}
 	}
@@ -196,8 +196,9 @@ decoding_ranks(const struct serving *s)
 		const struct decodes *x = &decodes[i];
 
 		if (serving_least_length(s) < 1 &&
-		    strstr(serving_cell(s, SERVING_FRAMEWORK), x->name) &&
-		    strstr(serving_cell(s, SERVING_GPU), x->device) &&
+		    serving_says(serving_cell(s, SERVING_FRAMEWORK),
+				 x->name) &&
+		    serving_says(serving_cell(s, SERVING_GPU), x->device) &&
 		    serving_number(s, SERVING_INPUT, 0) == x->input &&
 		    serving_number(s, SERVING_NGPUS, 1) == x->ranks &&
 		    (x->requests == 0 || x->requests ==
@@ -226,14 +227,13 @@ static void
 find_drafts(struct serving *s, const struct decodes *x, bool apart)
 {
 	const char *name = serving_cell(s, SERVING_FRAMEWORK);
-	const char *model = serving_plain(&s->v->d->ctx.perm,
-				  serving_cell(s, SERVING_MODEL));
+	const char *model = serving_cell(s, SERVING_MODEL);
 	size_t i;
 
 	s->asked.drafts = x ? x->drafts : 0;
 	for (i = 0; i < COUNT(drafts); i++) {
-		if (strstr(name, drafts[i].name) &&
-		    strstr(model, drafts[i].model) &&
+		if (serving_says(name, drafts[i].name) &&
+		    serving_says(model, drafts[i].model) &&
 		    drafts[i].apart == apart) {
 			s->asked.drafts = drafts[i].drafts;
 		}
@@ -249,7 +249,8 @@ find_drafts(struct serving *s, const struct decodes *x, bool apart)
 static void
 find_poll(struct serving *s, bool apart)
 {
-	const char *device = serving_cell(s, SERVING_GPU);
+	const char *device = serving_plain(&s->v->d->ctx.perm,
+				   serving_cell(s, SERVING_GPU));
 	size_t i;
 
 	s->poll = 0;
@@ -257,10 +258,9 @@ find_poll(struct serving *s, bool apart)
 		if (serving_least_length(s) < 1 &&
 		    (apart || !polls[i - 1].apart) &&
 		    s->concurrency >= polls[i - 1].least &&
-		    strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   polls[i - 1].name) &&
-		    strncmp(device, polls[i - 1].device,
-			    strlen(polls[i - 1].device)) == 0) {
+		    serving_says(serving_cell(s, SERVING_FRAMEWORK),
+				 polls[i - 1].name) &&
+		    serving_has_word(device, polls[i - 1].device)) {
 			s->poll = polls[i - 1].steps;
 		}
 	}

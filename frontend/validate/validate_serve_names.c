@@ -35,36 +35,82 @@ separates(char c)
 	return c == ' ' || c == '-' || c == '_';
 }
 
-/* A name without what writers of tables leave out or add. */
-static char *
-bare(struct arena *a, const char *name)
+const char *
+serving_plain(struct arena *a, const char *text)
 {
-	char *out = arena_strndup(a, name, strlen(name)), *to = out;
-	const char *p;
+	char *out = arena_strndup(a, text, strlen(text)), *p;
 
-	for (p = name; *p; p++) {
-		bool version = p > name && separates(p[-1]) &&
-			       tolower((unsigned char)*p) == 'v' &&
-			       isdigit((unsigned char)p[1]);
-
-		if (!separates(*p) && !version) {
-			*to++ = (char)tolower((unsigned char)*p);
-		}
+	for (p = out; *p; p++) {
+		*p = *p == ' ' || *p == '_' ? '-'
+					    : (char)tolower((unsigned char)*p);
 	}
-	*to = '\0';
 	return out;
 }
 
-bool
-serving_named_shape(struct arena *a, const char *model,
-		    struct serving_shape *out)
+/*
+ * The next character of a name that counts, and moves *p behind it; 0 at its
+ * end.  Writers of tables leave out or add what separates words, cases and the
+ * `v` of a version.
+ */
+static char
+next_char(const char **p, const char *start)
 {
-	const char *name = bare(a, model);
+	for (; **p; ++*p) {
+		char c = (char)tolower((unsigned char)**p);
+		bool version = *p > start && separates((*p)[-1]) && c == 'v' &&
+			       isdigit((unsigned char)(*p)[1]);
+
+		if (!separates(c) && !version) {
+			++*p;
+			return c;
+		}
+	}
+	return '\0';
+}
+
+/* Whether what is at p begins with the part; *p is behind it then. */
+static bool
+begins(const char **p, const char *start, const char *part)
+{
+	const char *q = part;
+	char want = next_char(&q, part);
+
+	while (want && next_char(p, start) == want) {
+		want = next_char(&q, part);
+	}
+	return !want;
+}
+
+bool
+serving_same(const char *name, const char *other)
+{
+	const char *p = name;
+
+	return begins(&p, name, other) && !next_char(&p, name);
+}
+
+bool
+serving_says(const char *name, const char *part)
+{
+	const char *p = name, *q;
+
+	do {
+		q = p;
+		if (begins(&q, name, part)) {
+			return true;
+		}
+	} while (next_char(&p, name));
+	return false;
+}
+
+bool
+serving_named_shape(const char *model, struct serving_shape *out)
+{
 	size_t i;
 
 	/* a model that guesses for another is not described */
-	for (i = 0; i < COUNT(shapes) && !strchr(name, '+'); i++) {
-		if (strstr(name, bare(a, shapes[i].name))) {
+	for (i = 0; i < COUNT(shapes) && !strchr(model, '+'); i++) {
+		if (serving_says(model, shapes[i].name)) {
 			*out = shapes[i].shape;
 			return true;
 		}
@@ -72,8 +118,8 @@ serving_named_shape(struct arena *a, const char *model,
 	return false;
 }
 
-static bool
-has_word(const char *text, const char *word)
+bool
+serving_has_word(const char *text, const char *word)
 {
 	const char *p = text;
 
@@ -93,7 +139,7 @@ serving_named_target(struct arena *a, const char *device, bool *fp4)
 	size_t i;
 
 	for (i = 0; i < COUNT(devices); i++) {
-		if (has_word(name, devices[i].name) &&
+		if (serving_has_word(name, devices[i].name) &&
 		    strstr(name, devices[i].part)) {
 			*fp4 = devices[i].fp4;
 			return *devices[i].target ? devices[i].target : NULL;

@@ -213,8 +213,7 @@ find_model(struct serving *s)
 	uint32_t i;
 
 	if (!noted_shape(s, &shape) &&
-	    !serving_named_shape(&c->perm, serving_cell(s, SERVING_MODEL),
-				 &shape)) {
+	    !serving_named_shape(serving_cell(s, SERVING_MODEL), &shape)) {
 		return arena_printf(&c->perm, "no shape of %s is known",
 				    serving_cell(s, SERVING_MODEL));
 	}
@@ -266,13 +265,13 @@ find_precision(struct serving *s, bool has_fp4)
 	struct arena *a = &s->v->d->ctx.perm;
 	const char *said = serving_cell(s, SERVING_PRECISION);
 	const char *text = serving_plain(a, said);
-	const char *model = serving_plain(a, serving_cell(s, SERVING_MODEL));
+	const char *model = serving_cell(s, SERVING_MODEL);
 	size_t i;
 
 	for (i = 0; i < COUNT(precisions); i++) {
 		if (strncmp(text, precisions[i].name,
 			    strlen(precisions[i].name)) == 0 &&
-		    strstr(model, precisions[i].model) &&
+		    serving_says(model, precisions[i].model) &&
 		    (has_fp4 || !precisions[i].fp4)) {
 			s->asked.fp8 = precisions[i].fp8;
 			s->asked.fp4 = precisions[i].fp4;

@@ -115,14 +115,16 @@ static const char *
 bad_shape(const struct runs *x)
 {
 	static const enum column need[] = {
-		LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, VOCAB, SEQ, GBS
+		LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, VOCAB, SEQ, GBS,
+		GPUS_PER_NODE, N_GPUS
 	};
-	int64_t v[8];
+	int64_t v[10];
 	int i;
 
-	for (i = 0; i < 8; i++) {
+	for (i = 0; i < 10; i++) {
 		if (!read_count(x, need[i], &v[i]) || v[i] > 1000000000) {
-			return "a size of its model is no whole number";
+			return val_unread(x->v, x->row, x->at[need[i]],
+					  "a whole number from 1 to 10^9");
 		}
 	}
 	if (v[0] > 10000 || v[1] % v[2] != 0 || v[2] % v[3] != 0) {
@@ -169,17 +171,14 @@ is_legal(const struct runs *x, enum column c, const char *words)
 	double number;
 	int64_t count;
 
-	if (!*s || strcmp(s, "-") == 0) {
-		return true;
-	}
 	if (words == counts) {
-		return read_count(x, c, &count);
+		return read_count(x, c, &count) || tsv_is_blank(s);
 	}
 	if (words == numbers) {
-		return tsv_number(&x->v->table, x->row, x->at[c], &number) &&
-		       number >= 0;
+		return tsv_number(&x->v->table, x->row, x->at[c], &number)
+			? number >= 0 : tsv_is_blank(s);
 	}
-	return is_word_of(words, s);
+	return tsv_is_blank(s) || is_word_of(words, s);
 }
 
 static const char *
@@ -189,10 +188,10 @@ bad_cell(const struct runs *x)
 
 	for (i = 0; i < NLEGAL; i++) {
 		if (!is_legal(x, legal[i].of, legal[i].words)) {
-			return arena_printf(&x->v->d->ctx.perm, "its %s is "
-					    "none of %s",
-					    columns[legal[i].of],
-					    legal[i].words);
+			return val_unread(x->v, x->row, x->at[legal[i].of],
+					  arena_printf(&x->v->d->ctx.perm,
+						       "one of %s",
+						       legal[i].words));
 		}
 	}
 	return NULL;
@@ -205,6 +204,27 @@ or_one(const struct runs *x, enum column c)
 	int64_t v;
 
 	return read_count(x, c, &v) ? cell(x, c) : "1";
+}
+
+/*
+ * Ranks along dp, which are what is left of the devices where the row does not
+ * say them; 0: its degrees are not its devices.
+ */
+static int64_t
+data_ranks(const struct runs *x)
+{
+	static const enum column others[] = { TP, PP, CP };
+	int64_t devices = 0, rest = 1, v, i;
+
+	read_count(x, N_GPUS, &devices);
+	for (i = 0; i < 3; i++) {
+		if (read_count(x, others[i], &v) && !num_mul(rest, v, &rest)) {
+			return 0;
+		}
+	}
+	return devices % rest == 0 && (!read_count(x, DP, &v) ||
+				       v == devices / rest)
+		? devices / rest : 0;
 }
 
 /*
@@ -248,9 +268,10 @@ plan_text(struct arena *a, const struct runs *x)
 	int64_t chunks = 1;
 
 	read_count(x, VPP, &chunks);
-	return arena_printf(a, "tp=%s,pp=%s,dp=%s,cp=%s,microbatch=%s,"
+	return arena_printf(a, "tp=%s,pp=%s,dp=%lld,cp=%s,microbatch=%s,"
 		"interleave=%lld,schedule=%s,sequence=%s,recompute=%s,zero=%s",
-		or_one(x, TP), or_one(x, PP), or_one(x, DP), or_one(x, CP),
+		or_one(x, TP), or_one(x, PP), (long long)data_ranks(x),
+		or_one(x, CP),
 		or_one(x, MBS), (long long)chunks,
 		chunks > 1 ? "interleaved" : "1f1b",
 		by_sequence(x) ? "on" : "off",
@@ -408,12 +429,13 @@ price(struct runs *x, struct val_row *r)
 		return why ? why : "its mlp is none of gelu, relu2, swiglu";
 	}
 	why = bad_cell(x);
-	if (why) {
-		return why;
+	if (why || data_ranks(x) == 0) {
+		return why ? why : "its degrees are not its n_gpus";
 	}
 	if (!tsv_number(&x->v->table, x->row, x->at[STEP_S], &step_s) ||
 	    step_s <= 0) {
-		return "step_s is no number";
+		return val_unread(x->v, x->row, x->at[STEP_S],
+				  "a number of seconds");
 	}
 	r->measured_us = step_s * 1e6;
 	r->what = arena_printf(&x->v->d->ctx.perm, "%s on %s %s, %s",
@@ -448,7 +470,9 @@ val_train(struct val *v)
 			.span = v->table.spans[x.row]
 		};
 
+		v->unread = (struct span){ 0, 0 };
 		r.why = price(&x, &r);
+		r.unread = v->unread;
 		VEC_PUSH(&v->d->ctx.perm, &v->rows, r);
 	}
 	return v->d->ctx.diags.errors == 0;

@@ -58,6 +58,7 @@ cli_tests = \
 	%D%/run/trace.sh \
 	%D%/run/weights.sh \
 	%D%/search/calibrate.sh \
+	%D%/search/cells.sh \
 	%D%/search/first.sh \
 	%D%/search/placed.sh \
 	%D%/search/report.sh \

@@ -132,8 +132,8 @@ for file in kernels collectives; do
 done
 
 # Rows between nodes are predicted once it is said what joins those.
-"$LLMC" validate --network=ib200 "$data/collectives.tsv" |
-	grep -q '^1659 rows of collectives: 1659 predicted, 0 not' ||
+run validate --network=ib200 "$data/collectives.tsv"
+grep -q '^1659 rows of collectives: 1659 predicted, 0 not' out ||
 	bad '--network does not help'
 
 # Columns go by name: turned round, and one more, all is the same.
@@ -171,7 +171,8 @@ refused 'cannot read' validate none.tsv
 } >odd.tsv
 run validate odd.tsv
 for why in '1 not: its gpu is no target' '1 not: no formula is for this op' \
-	'2 not: its size or its ranks'; do
+	'1 not: its nodes do not divide its ranks' \
+	'1 not: odd.tsv:5:17: its n_gpus is not a whole number from 1 on'; do
 	grep -q "$why" out || bad "no \`$why'"
 done
 
@@ -200,15 +201,27 @@ done
 while read -r from to why; do
 	tr '\t' , <train.tsv | sed "2s/$from/$to/" | tr , '\t' >odd.tsv
 	run validate odd.tsv
-	grep -q "1 not: its $why\$" out || bad "no \`its $why\`"
+	grep -q "1 not: odd.tsv:2:[1-9][0-9]*: its $why\$" out ||
+		bad "no \`its $why\`"
 done <<'END'
-,1,1,8,1,1, ,-2,1,8,1,1, tp is none of 1 2 3 \.\.
-,1,1,8,1,1, ,1,x,8,1,1, pp is none of 1 2 3 \.\.
-,none,0,bf16, ,some,0,bf16, recompute is none of none selective full unknown
-,none,0,bf16, ,none,9,bf16, zero is none of 0 1 2 3
-,none,0,bf16, ,none,0,fp99, precision is none of bf16 fp16 fp8
-a100,8,8,0, a100,8,8,fast, node_link_gb_s is none of the numbers from 0 on
+,1,1,8,1,1, ,-2,1,8,1,1, tp is not one of 1 2 3 \.\.
+,1,1,8,1,1, ,1,x,8,1,1, pp is not one of 1 2 3 \.\.
+,none,0,bf16, ,some,0,bf16, recompute is not one of none selective full unknown
+,none,0,bf16, ,none,9,bf16, zero is not one of 0 1 2 3
+,none,0,bf16, ,none,0,fp99, precision is not one of bf16 fp16 fp8
+a100,8,8,0, a100,8,8,fast, node_link_gb_s is not one of the numbers from 0 on
 END
+# data ranks that a row does not say are what is left of its devices
+for dp in 8 - 4; do
+	tr '\t' , <train.tsv | sed "2s/,1,1,8,1,1,/,1,1,$dp,1,1,/" |
+		tr , '\t' >odd.tsv
+	run validate --rows odd.tsv
+	awk '$1 == 2 { print $3 }
+	/ 1 not: its degrees are not its n_gpus$/ { print "none" }' out
+done >degrees
+awk '{ us[NR] = $1 } END { exit !(us[1] > 0 && us[2] == us[1] &&
+	us[3] == "-" && us[4] == "none" && NR == 4) }' degrees ||
+	bad "$(cat degrees)"
 for name in tp mem_gb; do
 	sed "1s/source/$name/" train.tsv >twice.tsv
 	refused "twice.tsv:1:1: error: two columns are called \`$name\`" \

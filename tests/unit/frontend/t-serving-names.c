@@ -99,9 +99,9 @@ test_mixed(void **state)
 	struct serving_shape found;
 
 	(void)state;
-	assert_true(serving_named_shape(&a, "Llama 4 Scout", &found));
+	assert_true(serving_named_shape("Llama 4 Scout", &found));
 	assert_true(fabs(billions(&found) - 108) < 2);
-	assert_true(serving_named_shape(&a, "Llama-4-Maverick-17B-128E-FP8",
+	assert_true(serving_named_shape("Llama-4-Maverick-17B-128E-FP8",
 					&found));
 	assert_true(fabs(billions(&found) - 400) < 5);
 }
@@ -122,7 +122,7 @@ test_words(void **state)
 
 	(void)state;
 	for (i = 0; i < COUNT(all); i++) {
-		assert_true(serving_named_shape(&a, all[i].name, &found));
+		assert_true(serving_named_shape(all[i].name, &found));
 		assert_int_equal(found.vocab, all[i].vocab);
 	}
 }
@@ -162,7 +162,7 @@ test_shapes(void **state)
 
 	(void)state;
 	for (i = 0; i < COUNT(shapes); i++) {
-		assert_true(serving_named_shape(&a, shapes[i].name, &found));
+		assert_true(serving_named_shape(shapes[i].name, &found));
 		if (memcmp(&found, &shapes[i].shape, sizeof found) != 0) {
 			fail_msg("%s is taken for another", shapes[i].name);
 		}
@@ -190,14 +190,14 @@ test_spelling(void **state)
 
 	(void)state;
 	for (i = 0; i < COUNT(all); i++) {
-		assert_true(serving_named_shape(&a, all[i].name, &found));
+		assert_true(serving_named_shape(all[i].name, &found));
 		assert_int_equal(found.layers, all[i].layers);
 		assert_int_equal(found.hidden, all[i].hidden);
 	}
-	assert_false(serving_named_shape(&a, "Llama-2-70B + Llama-2-7B draft",
+	assert_false(serving_named_shape("Llama-2-70B + Llama-2-7B draft",
 					 &found));
-	assert_false(serving_named_shape(&a, "GPTK 6B", &found));
-	assert_false(serving_named_shape(&a, "", &found));
+	assert_false(serving_named_shape("GPTK 6B", &found));
+	assert_false(serving_named_shape("", &found));
 }
 
 static void
