@@ -121,7 +121,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_serve_names.c \
 	%D%/validate/validate_serve_row.c \
 	%D%/validate/validate_train.c \
-	%D%/validate/validate_unread.c
+	%D%/validate/validate_unread.c \
+	%D%/validate/validate_worst.c
 
 nodist_%C%_libfrontend_a_SOURCES = %D%/import/family_files.c \
 	%D%/lang/target_files.c

@@ -8,15 +8,53 @@
 
 static const struct span nowhere;
 
+/*
+ * Columns that worst rows may have in common.  What several tell equally well
+ * is said by the first.
+ */
+static const struct val_column of_kernels[] = {
+	{ "kernel", VAL_TEXT }, { "gpu", VAL_TEXT }, { "dtype", VAL_TEXT },
+	{ "impl", VAL_TEXT }, { "direction", VAL_TEXT },
+	{ "m", VAL_RANGE }, { "n", VAL_RANGE }, { "k", VAL_RANGE },
+	{ "batch", VAL_RANGE }, { "seq_kv", VAL_RANGE },
+	{ "head_dim", VAL_TEXT }, { "source", VAL_TEXT }, { NULL, VAL_TEXT }
+};
+static const struct val_column of_collectives[] = {
+	{ "op", VAL_TEXT }, { "gpu", VAL_TEXT }, { "n_gpus", VAL_TEXT },
+	{ "n_nodes", VAL_TEXT }, { "interconnect", VAL_TEXT },
+	{ "size_bytes", VAL_RANGE }, { "dtype", VAL_TEXT },
+	{ "tool", VAL_TEXT }, { "source", VAL_TEXT }, { NULL, VAL_TEXT }
+};
+static const struct val_column of_runs[] = {
+	{ "software", VAL_TEXT }, { "model", VAL_TEXT },
+	{ "model", VAL_FAMILY }, { "gpu", VAL_TEXT },
+	{ "precision", VAL_TEXT }, { "n_gpus", VAL_RANGE },
+	{ "tp", VAL_TEXT }, { "pp", VAL_TEXT }, { "dp", VAL_RANGE },
+	{ "mbs", VAL_TEXT }, { "seq", VAL_RANGE },
+	{ "recompute", VAL_TEXT }, { "zero", VAL_TEXT },
+	{ "source", VAL_TEXT }, { NULL, VAL_TEXT }
+};
+static const struct val_column of_serving[] = {
+	{ "framework", VAL_TEXT }, { "model", VAL_TEXT },
+	{ "model", VAL_FAMILY }, { "gpu", VAL_TEXT },
+	{ "precision", VAL_TEXT }, { "scenario", VAL_TEXT },
+	{ "n_gpus", VAL_TEXT }, { "tp", VAL_TEXT }, { "pp", VAL_TEXT },
+	{ "ep", VAL_TEXT }, { "batch_or_concurrency", VAL_RANGE },
+	{ "input_len", VAL_RANGE }, { "output_len", VAL_RANGE },
+	{ "source", VAL_TEXT }, { NULL, VAL_TEXT }
+};
+
 /* A column that only one kind of table has, and the reader of that kind. */
 static const struct {
 	const char *column, *what;
 	bool (*read)(struct val *v);
+	const struct val_column *columns;
+	bool by_kind;
 } readers[] = {
-	{ "kernel", "kernels", val_kernels },
-	{ "op", "collectives", val_collectives },
-	{ "step_s", "training runs", val_train },
-	{ "tpot_ms", "serving", val_serve }
+	{ "kernel", "kernels", val_kernels, of_kernels, false },
+	{ "op", "collectives", val_collectives, of_collectives, false },
+	{ "step_s", "training runs", val_train, of_runs, false },
+	{ "tpot_ms", "serving", val_serve, of_serving, true }
 };
 #define NREADERS (sizeof readers / sizeof *readers)
 
@@ -82,6 +120,8 @@ drv_validate(struct driver *d)
 		return false;
 	}
 	v.what = readers[i].what;
+	v.columns = readers[i].columns;
+	v.by_kind = readers[i].by_kind;
 	if (!check_options(&v, readers[i].read)) {
 		return false;
 	}

@@ -25,6 +25,7 @@ struct val_row {
 	/* by which statistics are grouped */
 	const char *source, *kind, *device;
 	const char *what;	/* the row as text */
+	uint32_t row;		/* of the table */
 	struct answer_kind run;	/* of a training run */
 	bool marked;		/* counts for the goals of docs/cost.md */
 	struct span span;
@@ -38,6 +39,15 @@ struct val_run {
 	struct target_group group;
 };
 
+/* What validate_worst.c takes from a cell: the text, a number's range, or the
+ * family that the name of a model begins with. */
+enum val_reading { VAL_TEXT, VAL_RANGE, VAL_FAMILY };
+
+struct val_column {
+	const char *name;
+	enum val_reading reading;
+};
+
 struct val_searched;
 
 struct val {
@@ -45,6 +55,8 @@ struct val {
 	struct tsv table;
 	const char *what;	/* "kernels" */
 	const char *marks;	/* description of the marked rows */
+	const struct val_column *columns;	/* by which worst rows differ */
+	bool by_kind;		/* a kind is a measure of its own */
 	struct span unread;	/* of the row that is read: a wrong cell */
 	VEC(struct val_row) rows;
 	/* cache of val_target(), in order of first use */
@@ -131,5 +143,12 @@ void val_print_residuals(const struct val *v, struct buf *out);
 void val_print_rows(const struct val *v, struct buf *out);
 void val_print(const struct val *v, struct buf *out);
 void val_print_json(const struct val *v, struct buf *out);
+
+/* ---- validate_worst.c -------------------------------------------------- */
+
+/* Prints what the worst rows of each measure have in common. */
+void val_print_worst(const struct val *v, struct buf *out);
+/* The same as a member of an object, after others. */
+void val_print_worst_json(const struct val *v, struct buf *out);
 
 #endif

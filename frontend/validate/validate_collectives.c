@@ -159,7 +159,8 @@ val_collectives(struct val *v)
 	for (x.row = 0; x.row < v->table.nrows; x.row++) {
 		struct val_row r = { .source = cell(&x, SOURCE),
 				     .device = cell(&x, GPU),
-				     .span = v->table.spans[x.row] };
+				     .span = v->table.spans[x.row],
+				     .row = x.row };
 
 		r.what = arena_printf(a, "%s %s x%s in %s %s bytes %s",
 			cell(&x, OP), cell(&x, GPU), cell(&x, N_GPUS),

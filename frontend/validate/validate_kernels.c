@@ -267,7 +267,8 @@ val_kernels(struct val *v)
 		struct val_row r = { .source = cell(&x, SOURCE),
 				     .kind = cell(&x, KERNEL),
 				     .device = cell(&x, GPU),
-				     .span = v->table.spans[x.row] };
+				     .span = v->table.spans[x.row],
+				     .row = x.row };
 
 		x.flops = 0;
 		v->unread = (struct span){ 0, 0 };

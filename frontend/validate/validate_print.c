@@ -296,6 +296,7 @@ val_print(const struct val *v, struct buf *out)
 		print_groups(v, out, (enum by)by);
 	}
 	print_memory(v, out);
+	val_print_worst(v, out);
 }
 
 void
@@ -457,6 +458,7 @@ val_print_json(const struct val *v, struct buf *out)
 		}
 	}
 	buf_puts(out, first ? "]" : "\n  ]");
+	val_print_worst_json(v, out);
 	if (v->d->opts.at[OPT_ROWS].given) {
 		json_rows(v, out);
 	}

@@ -215,7 +215,7 @@ push(struct serving *s, const char *kind, double measured, double predicted,
 		.why = why, .kind = kind,
 		.source = serving_cell(s, SERVING_FRAMEWORK),
 		.device = serving_cell(s, SERVING_GPU),
-		.span = s->v->table.spans[s->row],
+		.span = s->v->table.spans[s->row], .row = s->row,
 		.unread = s->v->unread
 	};
 

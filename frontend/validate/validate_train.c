@@ -467,7 +467,7 @@ val_train(struct val *v)
 		struct val_row r = {
 			.source = cell(&x, SOURCE), .kind = cell(&x, MODEL),
 			.device = cell(&x, GPU), .what = cell(&x, MODEL),
-			.span = v->table.spans[x.row]
+			.span = v->table.spans[x.row], .row = x.row
 		};
 
 		v->unread = (struct span){ 0, 0 };

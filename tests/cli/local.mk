@@ -122,4 +122,5 @@ release_cli_tests = \
 	%D%/search/runs.sh \
 	%D%/search/search-runs.sh \
 	%D%/search/validate.sh \
+	%D%/search/worst.sh \
 	%D%/serve/serve.sh
