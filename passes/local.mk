@@ -120,6 +120,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pictures/picture_timeline.c \
 	%D%/pictures/pictures.h \
 	%D%/pieces/piece_bytes.c \
+	%D%/pieces/piece_comm.c \
 	%D%/pieces/piece_cost.c \
 	%D%/pieces/piece_least.c \
 	%D%/pieces/piece_lend.c \

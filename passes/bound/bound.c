@@ -237,33 +237,23 @@ count_region(const struct ir_module *m, region_id r, bool *counted)
 }
 
 /*
- * Sets the regions of a kind of layer: the repeat of that number forward, and
- * its own backward, which comes in the opposite order; and *nests to whether
- * these have repeats inside.  False: backward has another number of repeats.
+ * Sets the regions of a kind of layer, and *nests to whether these have repeats
+ * inside.  False: it is not known which they are.
  */
 static bool
 count_kind(const struct bound *b, const struct ir_module *m, uint32_t kind,
 	   bool *counted, bool *nests)
 {
-	const struct ir_region *r =
-		&m->regions.at[m->funcs.at[ir_model(m)].body];
-	uint32_t i, forward = 0, back = 0;
+	region_id of[2];
+	uint32_t i;
 
-	for (i = 0; i < r->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
-
-		if (!ir_is(n->op, IRF_REGION)) {
-			continue;
-		}
-		if (ir_attr(m, n, IR_ATTR_REVERSE)) {
-			if (b->space->nkinds - 1 - back++ == kind) {
-				*nests |= count_region(m, n->region, counted);
-			}
-		} else if (n->nresults && forward++ == kind) {
-			*nests |= count_region(m, n->region, counted);
-		}
+	if (!piece_find_repeats(b->space, m, kind, of)) {
+		return false;
 	}
-	return back == b->space->nkinds;
+	for (i = 0; i < 2; i++) {
+		*nests |= of[i] && count_region(m, of[i], counted);
+	}
+	return true;
 }
 
 static double
@@ -378,22 +368,32 @@ add_axis(struct bound *b, const struct space_degrees *g, enum plan_axis axis,
 
 /* ---- together ---- */
 
-void
-bound_find_pieces(struct bound *b, const struct piece_key *key,
-		  const struct space_plan *t, double comm,
-		  struct bound_pieces *us)
+/* Of each sequence: arithmetic alone. */
+static void
+find_arithmetic(struct bound *b, const struct space_plan *t,
+		struct bound_pieces *us)
 {
 	const struct space_degrees *g = t->g;
 	int64_t data = g->dp * g->ep;
 	const struct bound_pieces *x =
 		arithmetic(b, t->microbatch * data, g->tp * g->cp * data);
-	double tp = (double)g->tp, cp = (double)g->cp;
 	int i;
 
 	for (i = 0; i < PIECE_MAX; i++) {
 		us->all[i] = x->all[i] / (double)t->microbatch;
 		us->forward[i] = x->forward[i] / (double)t->microbatch;
 	}
+}
+
+void
+bound_find_pieces(struct bound *b, const struct piece_key *key,
+		  const struct space_plan *t, double comm,
+		  struct bound_pieces *us)
+{
+	const struct space_degrees *g = t->g;
+	double tp = (double)g->tp, cp = (double)g->cp;
+
+	find_arithmetic(b, t, us);
 	/* each is divided by axes that may split the same values */
 	add_axis(b, g, PLAN_TP, key->sequence, comm / cp, us);
 	add_axis(b, g, PLAN_CP, false, comm / tp, us);
@@ -439,4 +439,76 @@ bound_guess_us(struct bound *b, const struct piece_key *key,
 		const struct space_plan *t)
 {
 	return line_us(b, key, t, 1 / shown(b));
+}
+
+/* ---- of a placement ---- */
+
+/*
+ * Adds what a layer's collectives add to a piece's kernels, which take at least
+ * so long in a microbatch.  A piece may have more kernels than its layer: then
+ * these count as if they could hide more.
+ */
+static double
+shown_us(const struct bound *b, double kernels_us,
+	 const struct price_least *colls, bool nests)
+{
+	struct pricing p = { .t = b->space->devs.at[0],
+			     .traits = b->space->traits };
+	struct price_least all = *colls;
+
+	all.kernels_us += kernels_us;
+	return price_least_us(&p, &all, nests ? PRICE_IN_NEST
+					      : PRICE_IN_BODY) - kernels_us;
+}
+
+static void
+add_colls(const struct bound *b, const struct space_plan *t, uint32_t piece,
+	  const struct price_least layer[2], bool nests,
+	  struct bound_pieces *us)
+{
+	double mb = (double)t->microbatch;
+	double forward = mb * us->forward[piece];
+	double back = mb * us->all[piece] - forward;
+
+	forward = shown_us(b, forward, &layer[0], nests) / mb;
+	us->forward[piece] += forward;
+	us->all[piece] += forward + shown_us(b, back, &layer[1], nests) / mb;
+}
+
+bool
+bound_find_placed(struct bound *b, const struct piece_key *key,
+	    const struct space_plan *t, bool all, struct bound_pieces *us)
+{
+	uint32_t n = b->space->nkinds, i;
+	struct piece_colls x;
+
+	if (!piece_colls_least(b->pieces, key, t, all, &x)) {
+		return false;
+	}
+	find_arithmetic(b, t, us);
+	for (i = 0; i < n; i++) {
+		add_colls(b, t, PIECE_BODY + i, x.layer[i], x.nests[i], us);
+	}
+	add_colls(b, t, PIECE_FIRST, x.layer[0], x.nests[0], us);
+	add_colls(b, t, PIECE_LAST, x.layer[n - 1], x.nests[n - 1], us);
+	us->whole_us = piece_sum(b->space, us->all, 0, b->space->nlayers);
+	return true;
+}
+
+bool
+bound_placed_is_above(struct bound *b, const struct piece_key *key,
+		      const struct space_plan *t, double us)
+{
+	struct bound_pieces pieces;
+
+	if (!isfinite(us) ||
+	    !bound_find_placed(b, key, t, false, &pieces)) {
+		return false;
+	}
+	return bound_line_is_above(b, t, &pieces,
+				   bound_kernels_us(b, key, t, us)) ||
+	       (key->zero > 1 &&
+		bound_find_placed(b, key, t, true, &pieces) &&
+		bound_line_is_above(b, t, &pieces,
+				    us - bound_once_us(b, key, t)));
 }

@@ -70,7 +70,10 @@ double bound_least_bytes(const struct bound *b, const struct space_degrees *g,
 /* Whether t takes at least us, however its values are placed. */
 bool bound_is_above(struct bound *b, const struct piece_key *key,
 		    const struct space_plan *t, double us);
-/* The largest us for which that holds, about. */
+/* The same with the collectives of its placement, which is made for that. */
+bool bound_placed_is_above(struct bound *b, const struct piece_key *key,
+			   const struct space_plan *t, double us);
+/* The largest us for which bound_is_above holds, about. */
 double bound_us(struct bound *b, const struct piece_key *key,
 		const struct space_plan *t);
 

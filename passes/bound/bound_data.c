@@ -334,6 +334,13 @@ added(const struct bound *b, const struct piece_key *key,
 }
 
 double
+bound_once_us(const struct bound *b, const struct piece_key *key,
+	      const struct space_plan *t)
+{
+	return added(b, key, t).once;
+}
+
+double
 bound_data_us(const struct bound *b, const struct piece_key *key,
 	      const struct space_plan *t, double us)
 {

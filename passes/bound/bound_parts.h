@@ -95,6 +95,14 @@ void bound_find_work(struct bound *b);
 void bound_find_pieces(struct bound *b, const struct piece_key *key,
 		       const struct space_plan *t, double comm,
 		       struct bound_pieces *us);
+/*
+ * The same of arithmetic and the collectives of the key's placement, which is
+ * made: those beside the exchange of data ranks, or all.  False: nothing is
+ * known of it.
+ */
+bool bound_find_placed(struct bound *b, const struct piece_key *key,
+		       const struct space_plan *t, bool all,
+		       struct bound_pieces *us);
 /* A guess of the pipeline, where kernels hide no communication. */
 double bound_guess_us(struct bound *b, const struct piece_key *key,
 		      const struct space_plan *t);
@@ -114,6 +122,9 @@ double bound_line_us(struct bound *b, const struct space_plan *t,
 void bound_find_rows(struct bound *b);
 /* Sets lower bounds of the time of g's exchange among data ranks. */
 void bound_set_exchange(struct bound *b, const struct space_degrees *g);
+/* Of that what is exchanged once a step. */
+double bound_once_us(const struct bound *b, const struct piece_key *key,
+		     const struct space_plan *t);
 /*
  * Lower bound of the time that the exchange adds to a pipeline that takes us.
  */

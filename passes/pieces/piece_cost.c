@@ -551,3 +551,17 @@ piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 	piece_set_axes(w->m, t);
 	return true;
 }
+
+bool
+piece_colls_least(struct piece_store *s, const struct piece_key *key,
+		  const struct space_plan *t, bool all,
+		  struct piece_colls *to)
+{
+	struct piece_placed *w = piece_placed_of(s, key, t);
+
+	memset(to, 0, sizeof *to);
+	if (w->repeats) {
+		piece_add_colls(s, w, t, all, to);
+	}
+	return w->repeats != NULL;
+}

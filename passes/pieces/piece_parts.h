@@ -44,6 +44,39 @@ struct piece_tensor {
 	uint32_t cut[IR_MAX_DIMS];
 };
 
+/* How kernels and a collective run. */
+enum piece_how {
+	PIECE_HIDES,		/* kernels may run beside it */
+	PIECE_WAITS,		/* they wait for it */
+	PIECE_RINGS		/* it is in one of them */
+};
+
+/* Collectives of a layer that differ in bytes alone. */
+struct piece_coll {
+	enum cost_op op;
+	enum piece_how how;
+	uint32_t axes;		/* bit a: along axis a */
+	/* of one sequence, of all data ranks together; else of any number */
+	bool batch;
+	bool by_dp;		/* data ranks share the bytes */
+	/* activations or their gradients, which a result of the layer needs */
+	bool needed;
+	double bytes;		/* together */
+};
+
+/* A repeat of layers, forward or backward: one of its layers. */
+struct piece_repeat {
+	VEC(struct piece_coll) colls;
+	bool nests;		/* repeats are inside */
+};
+
+/* Time of a byte with these degrees, by collective of all repeats. */
+struct piece_rates {
+	int64_t dp, pp;
+	double *us;
+	struct piece_rates *next;
+};
+
 /* A placed sharding, before it is cut into forward and backward functions. */
 struct piece_placed {
 	struct piece_key key;	/* without what changes programs only */
@@ -62,6 +95,10 @@ struct piece_placed {
 	 */
 	struct hash stages;
 	struct piece_placed *like;
+	/* by kind of layer, forward and backward; NULL: nothing is known */
+	struct piece_repeat (*repeats)[2];
+	struct ranks mesh;	/* has axes alone */
+	struct piece_rates *rates;	/* found so far */
 	uint32_t nstages;
 	uint32_t piece_of[SPACE_MAX_KINDS + 2];	/* by stage */
 	int64_t iterations[SPACE_MAX_KINDS + 2];	/* by stage */
@@ -73,6 +110,7 @@ struct piece_placed {
 	bool bad;		/* `place` refused it */
 	uint32_t nodes;		/* of its program, when it was placed */
 	bool counted;		/* among those of the store */
+	bool priced;		/* the same, of those with pieces */
 	bool away;		/* another thread's store may change it */
 };
 
@@ -137,6 +175,15 @@ struct piece_placed *piece_place(struct piece_store *s,
 				 const struct piece_key *key,
 				 const struct space_plan *t);
 
+/* ---- piece_comm.c ------------------------------------------------------ */
+
+/* Sets w->repeats, from its program. */
+void piece_find_colls(struct piece_store *s, struct piece_placed *w);
+/* Adds what they take in a microbatch of t: see piece_colls_least. */
+void piece_add_colls(struct piece_store *s, struct piece_placed *w,
+		     const struct space_plan *t, bool all,
+		     struct piece_colls *to);
+
 /* ---- piece_sharding.c -------------------------------------------------- */
 
 /*
@@ -169,6 +216,10 @@ struct kernels *const *piece_find_kernels(struct piece_store *s,
 void piece_drop_kernels(struct piece_kernels *k);
 struct pricing piece_pricing(const struct piece_store *s,
 			     const struct piece_sharding *w, uint32_t dev);
+/* piece_place, with room for its program. */
+struct piece_placed *piece_placed_of(struct piece_store *s,
+				     const struct piece_key *key,
+				     const struct space_plan *t);
 /* Sets its bytes, if they are not.  False: memory cannot be planned. */
 bool piece_measure_sharding(struct piece_store *s, struct piece_sharding *w);
 /* The sharding of a key, made if there is none. */

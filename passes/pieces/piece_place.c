@@ -330,6 +330,7 @@ piece_place(struct piece_store *s, const struct piece_key *key,
 	VEC_PUSH(&s->space->keep, &w->words, s->space->base.recompute);
 	piece_place_again(s, w);
 	find_like(s, w);
+	piece_find_colls(s, w);
 	VEC_PUSH(&s->space->keep, &s->placed, w);
 	w->nodes = w->m ? w->m->nodes.n : 0;
 	count(s, w);

@@ -225,6 +225,14 @@ make_way(struct piece_store *s, const struct piece_placed *w)
 	}
 }
 
+struct piece_placed *
+piece_placed_of(struct piece_store *s, const struct piece_key *key,
+		const struct space_plan *t)
+{
+	make_way(s, NULL);
+	return piece_place(s, key, t);
+}
+
 void
 piece_open_placed(struct piece_store *s, struct piece_placed *w)
 {
@@ -499,6 +507,16 @@ make_sharding(struct piece_store *s, struct piece_sharding *w)
 	return w;
 }
 
+/* Once for the walk that asks, whichever thread makes them. */
+static void
+count_priced(struct piece_store *s, struct piece_placed *w)
+{
+	if (!w->priced && !s->is_ahead) {
+		w->priced = true;
+		s->priced_nodes += w->nodes;
+	}
+}
+
 /*
  * The sharding of a key, added if there is none: then *is_new, and its programs
  * are to be made.  Keys that differ in offload
@@ -514,12 +532,10 @@ static struct piece_sharding *
 sharding_of(struct piece_store *s, const struct piece_key *key,
 	    const struct space_plan *t, bool *is_new)
 {
-	struct piece_placed *on;
+	struct piece_placed *on = piece_placed_of(s, key, t);
 	struct piece_key here = *key;
 	struct piece_sharding *w;
 
-	make_way(s, NULL);
-	on = piece_place(s, key, t);
 	here.offload = 0;
 	here.single = t->nmicrobatches == 1;
 	w = find_sharding(on, &here);
@@ -528,6 +544,7 @@ sharding_of(struct piece_store *s, const struct piece_key *key,
 		here.zero = on->key.zero;
 		w = find_sharding(on, &here);
 	}
+	count_priced(s, on);
 	*is_new = !w;
 	return w ? w : new_sharding(s, on, &here, t);
 }

@@ -137,6 +137,15 @@ piece_fn(const struct piece_prices *x, uint32_t piece, uint32_t kind)
 	return &x->at[x->which[piece][kind]];
 }
 
+/*
+ * Collectives of a layer of each kind, forward and backward: price_least
+ * without contractions and attention, but with rings of the latter.
+ */
+struct piece_colls {
+	struct price_least layer[SPACE_MAX_KINDS][2];
+	bool nests[SPACE_MAX_KINDS];	/* its layers have repeats inside */
+};
+
 /* A transfer from a stage to the next, of a pipeline of so many ranks. */
 struct piece_hop {
 	int64_t pp;
@@ -218,6 +227,7 @@ struct piece_store {
 	uint32_t nopen;		/* placements with a program */
 	uint64_t placements;	/* that were made */
 	uint64_t placed_nodes;	/* of all programs that were placed */
+	uint64_t priced_nodes;	/* of those whose pieces were made */
 	uint64_t staged_nodes;	/* of those that were staged as pieces */
 };
 
@@ -228,6 +238,15 @@ void piece_open(struct piece_store *s, struct space *space, struct memo *memo);
 /* The program as `place` gets it, made once; NULL: a pass refuses it. */
 struct ir_module *piece_ready(struct piece_store *s);
 bool piece_is_placed(const struct piece_store *s, const struct piece_key *key);
+
+/* ---- piece_comm.c ------------------------------------------------------ */
+
+/*
+ * Sets the repeats of a kind of layer: forward's, and its own of backward,
+ * which come in the opposite order.  False: backward has another number.
+ */
+bool piece_find_repeats(const struct space *s, const struct ir_module *m,
+			uint32_t kind, region_id of[2]);
 
 /* ---- piece_sharding.c -------------------------------------------------- */
 
@@ -269,6 +288,16 @@ double piece_hop_us(struct piece_store *s, const struct piece_key *key,
 /* Places and stages a key that no axis splits. */
 bool piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 			const struct space_plan *t, struct piece_unsplit *u);
+
+/*
+ * Sets what collectives take at least with the placement of a key, which is
+ * made if there is none, in a microbatch of t: of what results of layers need,
+ * which are activations and their gradients; or all, weights and their
+ * gradients included.  False: nothing is known of it.
+ */
+bool piece_colls_least(struct piece_store *s, const struct piece_key *key,
+		       const struct space_plan *t, bool all,
+		       struct piece_colls *to);
 
 /* ---- piece_least.c ----------------------------------------------------- */
 

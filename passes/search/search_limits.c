@@ -11,10 +11,11 @@
 /* Plans whose bound is up to this factor of the best are tried. */
 #define BEYOND (1 + PIECE_NEAR)
 /*
- * Nodes of all programs that are placed, where seconds do not limit them: 3 to
- * 8 s of a loaded core for mixtral-8x7b and deepseek-v3 on 16,384 GPUs.
+ * Nodes of all programs that are placed, those that are priced counting thrice
+ * as they take so much longer, where seconds do not limit them: 3 to 8 s of a
+ * loaded core for mixtral-8x7b and deepseek-v3 on 16,384 GPUs.
  */
-#define MOST_PLACED 500000
+#define MOST_PLACED 1500000
 /*
  * Most nodes of a program, where effort is limited: a memory plan takes 800
  * bytes for each.
@@ -102,6 +103,8 @@ bool
 search_is_over(const struct search *s)
 {
 	return search_is_interrupted(s) ||
-	       (s->o->seconds > 0 ? search_seconds(s) > s->o->seconds
-				  : s->pieces.placed_nodes > MOST_PLACED);
+	       (s->o->seconds > 0
+		? search_seconds(s) > s->o->seconds
+		: s->pieces.placed_nodes + 2 * s->pieces.priced_nodes >
+			  MOST_PLACED);
 }

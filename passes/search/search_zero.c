@@ -138,6 +138,12 @@ try_zero(struct trial *x, int zero, uint32_t offload)
 		return OUTCOME_CUT;
 	}
 	x->looked = true;
+	if (bound_placed_is_above(&x->s->bounds, &x->key, x->t,
+				  x->s->worst_us)) {
+		trial_least(x, x->s->worst_us);
+		x->s->out->cut++;
+		return OUTCOME_CUT;
+	}
 	return trial_sharding(x);
 }
 

@@ -260,9 +260,9 @@ add_repeats(struct pricing *p, const struct kernel_list *l,
 	}
 }
 
-/* What shows of the collectives of a layer that has pieces of its own. */
-static double
-colls_us(struct stand *x, const struct piece_key *key,
+/* What collectives of a layer take that has pieces of its own. */
+static struct price_least
+colls_of(struct stand *x, const struct piece_key *key,
 	 const struct space_plan *t)
 {
 	struct piece_sharding *w = piece_sharding_of(&x->pieces, key, t);
@@ -282,6 +282,16 @@ colls_us(struct stand *x, const struct piece_key *key,
 			}
 		}
 	}
+	return f;
+}
+
+/* What shows of them. */
+static double
+colls_us(struct stand *x, const struct piece_key *key,
+	 const struct space_plan *t)
+{
+	struct price_least f = colls_of(x, key, t);
+
 	return f.waits_us + PRICE_SLOWED * f.colls_us;
 }
 
@@ -322,6 +332,59 @@ test_waited(void **state)
 		leave(&x);
 	}
 	assert_true(most > 0.99);
+}
+
+/* ---- collectives of a placement ---- */
+
+/*
+ * What the collectives of a placement take, in a layer and before it is staged,
+ * is what its program has, without starts of those that kernels wait for: 1%
+ * more of them would be too much.
+ */
+static void
+assert_found(int64_t tp, int64_t ep, int64_t dp, int zero)
+{
+	struct space_degrees g = { .used = tp * ep * dp, .tp = tp, .cp = 1,
+				  .ep = ep, .pp = 1, .dp = dp };
+	struct space_plan t = { .g = &g, .microbatch = 1, .chunks = 1,
+				.sched = sched_find("1f1b") };
+	struct piece_key key = { .tp = tp, .cp = 1, .ep = ep, .zero = zero,
+				  .data = dp > 1, .sequence = true };
+	struct piece_colls all, needed;
+	struct price_least is;
+	double colls, waits;
+	struct stand x;
+
+	stand(&x, sends, "rtx4090x8x4");
+	t.nmicrobatches = x.space.batch / (ep * dp);
+	assert_true(piece_colls_least(&x.pieces, &key, &t, true, &all));
+	assert_true(piece_colls_least(&x.pieces, &key, &t, false, &needed));
+	is = colls_of(&x, &key, &t);
+	colls = all.layer[0][0].colls_us + all.layer[0][1].colls_us;
+	waits = all.layer[0][0].waits_us + all.layer[0][1].waits_us;
+	print_message("tp=%d ep=%d dp=%d zero=%d: of %.1f and %.1f us waited "
+		      "for, %.1f and %.1f\n", (int)tp, (int)ep, (int)dp, zero,
+		      is.colls_us, is.waits_us, colls, waits);
+	assert_true(colls <= is.colls_us * (1 + 1e-6));
+	assert_true(waits <= is.waits_us * (1 + 1e-6));
+	assert_true(colls >= is.colls_us * 0.99);
+	assert_true(waits >= is.waits_us * 0.99);
+	/* weights and their gradients are no activations */
+	colls -= needed.layer[0][0].colls_us + needed.layer[0][1].colls_us;
+	assert_true(zero > 1 ? colls > 0 : colls >= 0);
+	leave(&x);
+}
+
+static void
+test_colls(void **state)
+{
+	(void)state;
+	assert_found(4, 1, 1, 0);
+	assert_found(1, 8, 1, 0);
+	assert_found(2, 4, 1, 0);
+	assert_found(4, 4, 2, 1);
+	assert_found(2, 2, 8, 2);
+	assert_found(2, 4, 4, 3);
 }
 
 /* ---- what data ranks exchange ---- */
@@ -576,6 +639,7 @@ main(void)
 		cmocka_unit_test(test_splits),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_waited),
+		cmocka_unit_test(test_colls),
 		cmocka_unit_test(test_exchange),
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_ways)

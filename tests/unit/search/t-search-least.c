@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "t-stand.h"
+#include "passes/bound/bound_parts.h"
 #include "passes/pieces/piece_parts.h"
 
 /*
@@ -215,6 +216,25 @@ inner_shown(const struct stand *x, const struct piece_prices *fn)
 	return all;
 }
 
+/* A bound of the placement alone is none above it. */
+static void
+check_placed(struct stand *x, const struct drawn *d,
+	     const struct piece_prices *way, bool all)
+{
+	double mb = (double)d->t.microbatch;
+	struct bound_pieces least;
+	uint32_t i;
+
+	assert_true(bound_find_placed(&x->bounds, &d->key, &d->t, all,
+				      &least));
+	for (i = 0; i < PIECE_BODY + x->space.nkinds; i++) {
+		struct shown us = shown_of(x, way, i);
+
+		assert_true(mb * least.forward[i] <= us.forward * (1 + 1e-9));
+		assert_true(mb * least.all[i] <= us.all * (1 + 1e-9));
+	}
+}
+
 static void
 check_way(const struct stand *x, const struct piece_prices *none,
 	  const struct piece_prices *way)
@@ -302,6 +322,8 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 			continue;
 		}
 		check_way(x, none, way);
+		check_placed(x, d, way, false);
+		check_placed(x, d, way, true);
 		us = inner_shown(x, way);
 		assert_true(known.forward <= us.forward * (1 + 1e-9));
 		assert_true(known.all <= us.all * (1 + 1e-9));
@@ -347,6 +369,7 @@ check_model(const char *model, bool moe, struct nearness *near)
 	if (others) {
 		draw_traits(&x);
 	}
+	bound_find_work(&x.bounds);
 	for (i = 0; i < 40 && left > 0; i++) {
 		if (draw_plan(&x.space, moe, &d)) {
 			d.key.split = draw(3) == 0;
