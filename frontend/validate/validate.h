@@ -22,6 +22,8 @@ struct val_row {
 	double found_us, found_gib;
 	const char *found;	/* that plan as text; NULL: none fits */
 	const char *why;	/* why it is not predicted, or NULL */
+	/* what the prediction rests on that is not known, or NULL */
+	const char *note;
 	/* by which statistics are grouped */
 	const char *source, *kind, *device;
 	const char *what;	/* the row as text */

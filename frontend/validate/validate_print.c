@@ -217,6 +217,46 @@ count_reason(const struct val *v, uint32_t i)
 	return n;
 }
 
+/* The note of a row that is predicted, or "". */
+static const char *
+note_of(const struct val_row *r)
+{
+	return r->note && !r->why ? r->note : "";
+}
+
+/* The same of its note. */
+static uint32_t
+count_note(const struct val *v, uint32_t i)
+{
+	const char *note = note_of(&v->rows.at[i]);
+	uint32_t j, n = 0;
+
+	for (j = 0; *note && j < v->rows.n; j++) {
+		if (strcmp(note_of(&v->rows.at[j]), note) == 0) {
+			if (j < i) {
+				return 0;
+			}
+			n++;
+		}
+	}
+	return n;
+}
+
+static void
+print_notes(const struct val *v, struct buf *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < v->rows.n; i++) {
+		uint32_t k = count_note(v, i);
+
+		if (k > 0) {
+			buf_printf(out, "%7u with a note: %s\n", k,
+				   v->rows.at[i].note);
+		}
+	}
+}
+
 /* Memory of the device that uses most, of rows that have it. */
 static void
 print_memory(const struct val *v, struct buf *out)
@@ -284,6 +324,7 @@ val_print(const struct val *v, struct buf *out)
 	buf_printf(out, "%u rows of %s: %u predicted, %u not\n", v->rows.n,
 		   v->what, n, v->rows.n - n);
 	val_print_reasons(v, out);
+	print_notes(v, out);
 	if (n == 0) {
 		return;
 	}
@@ -323,6 +364,9 @@ val_print_rows(const struct val *v, struct buf *out)
 			   r->predicted_us, 100 * error_of(r), r->math_us,
 			   r->memory_us, r->launch_us, r->what);
 		put_arena(out, r);
+		if (*note_of(r)) {
+			buf_printf(out, "       note: %s\n", r->note);
+		}
 	}
 	buf_putc(out, '\n');
 }
@@ -414,8 +458,13 @@ json_rows(const struct val *v, struct buf *out)
 			json_why(v, out, r);
 			buf_puts(out, " }");
 		} else {
-			buf_printf(out, "\"predicted_us\": %.6g }",
+			buf_printf(out, "\"predicted_us\": %.6g",
 				   r->predicted_us);
+			if (*note_of(r)) {
+				buf_puts(out, ", \"note\": ");
+				json_text(out, r->note);
+			}
+			buf_puts(out, " }");
 		}
 	}
 	buf_puts(out, "\n  ]");

@@ -216,7 +216,7 @@ push(struct serving *s, const char *kind, double measured, double predicted,
 		.source = serving_cell(s, SERVING_FRAMEWORK),
 		.device = serving_cell(s, SERVING_GPU),
 		.span = s->v->table.spans[s->row], .row = s->row,
-		.unread = s->v->unread
+		.unread = s->v->unread, .note = s->note
 	};
 
 	if (!why && !(predicted > 0)) {

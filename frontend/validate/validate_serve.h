@@ -59,6 +59,7 @@ struct serving {
 	double concurrency;	/* requests in flight, of all replicas */
 	double spread;		/* of lengths, as struct serve_traffic has */
 	double poll;		/* of requests, as struct serve_traffic has */
+	const char *note;	/* what the prediction rests on, or NULL */
 	struct serve_split split;
 	/* prompts are read by so many workers of so many ranks, which do not
 	 * decode and are not in `split`; 0: there are none */

@@ -12,10 +12,9 @@
 
 /*
  * fp8: also multiplied so, those of 4 bits at the device's rate for 4.  fp4:
- * only where it multiplies 4 bits; what kernels reach that widen them is not
- * known: on Hopper engines take 1.0 to 1.7 times as long as all bandwidth would
- * allow, each in its own way.  The first row counts whose beginning of the
- * precision's name and part of the model's fit.
+ * where the device does not multiply 4 bits, kernels widen them to what the
+ * model is declared in, as they do weight-only types.  The first row counts
+ * whose beginning of the precision's name and part of the model's fit.
  */
 static const struct {
 	const char *name, *model;
@@ -259,6 +258,11 @@ find_target(struct serving *s, int64_t n, bool *has_fp4)
 
 static const struct serve_format cache8 = { "f8e4m3", 1, 0 };
 
+/* What engines reach there has no published kernel: on Hopper their tokens take
+ * 1.0 to 1.7 times as long. */
+static const char widened[] = "weights of 4 bits are widened as llmc's kernels "
+	"do it; no engine's were measured";
+
 static const char *
 find_precision(struct serving *s, bool has_fp4)
 {
@@ -271,14 +275,16 @@ find_precision(struct serving *s, bool has_fp4)
 	for (i = 0; i < COUNT(precisions); i++) {
 		if (strncmp(text, precisions[i].name,
 			    strlen(precisions[i].name)) == 0 &&
-		    serving_says(model, precisions[i].model) &&
-		    (has_fp4 || !precisions[i].fp4)) {
-			s->asked.fp8 = precisions[i].fp8;
-			s->asked.fp4 = precisions[i].fp4;
+		    serving_says(model, precisions[i].model)) {
+			bool widens = precisions[i].fp4 && !has_fp4;
+
+			s->note = widens ? widened : NULL;
+			s->asked.fp8 = precisions[i].fp8 && !widens;
+			s->asked.fp4 = precisions[i].fp4 && !widens;
 			s->asked.experts_only = precisions[i].experts_only;
 			s->asked.weights = precisions[i].format.bytes > 0
 				? &precisions[i].format : NULL;
-			s->asked.cache = precisions[i].fp8 &&
+			s->asked.cache = s->asked.fp8 &&
 				serving_narrows_cache(s) ? &cache8 : NULL;
 			return NULL;
 		}
