@@ -145,6 +145,7 @@ rank_sources = \
 	%D%/grammar/gram_guide.c \
 	%D%/grammar/gram_kinds.c \
 	%D%/grammar/gram_match.c \
+	%D%/grammar/gram_not.c \
 	%D%/grammar/gram_number.c \
 	%D%/grammar/gram_pattern.c \
 	%D%/grammar/gram_reader.c \
@@ -152,6 +153,7 @@ rank_sources = \
 	%D%/grammar/gram_schema.c \
 	%D%/grammar/gram_tokens.c \
 	%D%/grammar/gram_tree.c \
+	%D%/grammar/gram_types.c \
 	%D%/grammar/gram_ways.c \
 	%D%/grammar/grammar.h \
 	%D%/json.c \

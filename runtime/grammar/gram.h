@@ -90,7 +90,7 @@ struct gram_node {
 	/* alternatives, members in their order, the first items of an array,
 	 * or nothing */
 	int32_t first, n;
-	/* literals, or names of members: sorted */
+	/* literals, names of members, or what a string is not: sorted */
 	int32_t text, ntexts;
 };
 

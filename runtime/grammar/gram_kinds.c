@@ -21,38 +21,6 @@ add_literal(struct schema_reader *x, int32_t value)
 	       gram_no_memory(x);
 }
 
-/* Whether a number is a whole one, as 1.0 is, too. */
-static bool
-is_whole(const struct gram_value *v)
-{
-	bool exact;
-	int64_t n = gram_scaled(v->text, v->n, 0, false, &exact);
-
-	return exact && ((n >= -GRAM_LARGEST && n <= GRAM_LARGEST) ||
-			 !(memchr(v->text, 'e', v->n) ||
-			   memchr(v->text, 'E', v->n)));
-}
-
-static int
-kind_of_value(const struct gram_value *v)
-{
-	switch (v->kind) {
-	case GRAM_NULL:
-		return GRAM_NULLS;
-	case GRAM_BOOL:
-		return GRAM_BOOLS;
-	case GRAM_DIGITS:
-		return is_whole(v) ? GRAM_NUMBERS | GRAM_WHOLES : GRAM_NUMBERS;
-	case GRAM_CHARS:
-		return GRAM_STRINGS;
-	case GRAM_LIST:
-		return GRAM_ARRAYS;
-	case GRAM_MEMBERS:
-		return GRAM_OBJECTS;
-	}
-	return 0;
-}
-
 bool
 gram_fill_literals(struct schema_reader *x, int32_t node, int kinds)
 {
@@ -67,7 +35,8 @@ gram_fill_literals(struct schema_reader *x, int32_t node, int kinds)
 	n->text = (int32_t)x->g->ntexts;
 	for (v = list ? x->t.at[v].child : v; v >= 0;
 	     v = list ? x->t.at[v].next : -1) {
-		if (kind_of_value(&x->t.at[v]) & kinds) {
+		if (gram_kind_of_value(&x->t.at[v]) & kinds &&
+		    !gram_is_out(x, v)) {
 			n->ntexts++;
 			if (!add_literal(x, v)) {
 				return false;
@@ -141,6 +110,7 @@ list_multiples(struct schema_reader *x, int32_t node)
 	struct gram_node *n = gram_node_at(x, node);
 	int64_t m = 0, at, left;
 	char text[24];
+	int32_t k = 0;
 
 	if (!read_count(x, MULTIPLE, &m)) {
 		return false;
@@ -162,15 +132,19 @@ list_multiples(struct schema_reader *x, int32_t node)
 			"unless minimum and maximum leave at most %d numbers",
 			MULTIPLES);
 	}
-	n->kind = left > 0 ? GRAM_LITERALS : GRAM_UNION;
 	n->text = (int32_t)x->g->ntexts;
-	n->ntexts = (int32_t)left;
 	for (; left > 0; left--, at += m) {
+		if (gram_is_number_out(x, at)) {
+			continue;
+		}
 		snprintf(text, sizeof text, "%lld", (long long)at);
 		if (!gram_add_text(x->g, text, strlen(text), 0)) {
 			return gram_no_memory(x);
 		}
+		k++;
 	}
+	n->kind = k > 0 ? GRAM_LITERALS : GRAM_UNION;
+	n->ntexts = k;
 	gram_sort_texts(x->g, n);
 	return true;
 }
@@ -180,8 +154,13 @@ fill_number(struct schema_reader *x, int32_t node, bool whole)
 {
 	struct gram_node *n = gram_node_at(x, node);
 	bool bounds = x->has[MINIMUM] >= 0 || x->has[MAXIMUM] >= 0 ||
-		      x->has[ABOVE] >= 0 || x->has[BELOW] >= 0;
+		      x->has[ABOVE] >= 0 || x->has[BELOW] >= 0 ||
+		      gram_count_numbers_out(x) > 0;
 
+	if (gram_count_numbers_out(x) >= GRAM_WAYS) {
+		return gram_wrong(x, x->has[NOT], "has %d numbers or more",
+				  GRAM_WAYS);
+	}
 	/* a multiple of a whole number is one; 3.0 is not written */
 	n->partial = n->partial || (x->has[MULTIPLE] >= 0 && !whole);
 	whole = whole || x->has[MULTIPLE] >= 0;
@@ -200,7 +179,8 @@ fill_number(struct schema_reader *x, int32_t node, bool whole)
 		n->partial = true;
 		return true;
 	}
-	return x->has[MULTIPLE] < 0 || list_multiples(x, node);
+	return x->has[MULTIPLE] < 0 ? gram_leave_out_numbers(x, node)
+				    : list_multiples(x, node);
 }
 
 /* ---- strings and arrays ---- */
@@ -297,6 +277,33 @@ fill_string(struct schema_reader *x, int32_t node)
 				    strlen(format));
 	}
 	return fill_lengths(x, node, MIN_LENGTH, MAX_LENGTH);
+}
+
+/* null, or true and false, as far as `not` leaves them. */
+static bool
+fill_words(struct schema_reader *x, int32_t node, bool null)
+{
+	static const char *const words[] = { "false", "true" };
+	struct gram_node *n = gram_node_at(x, node);
+	int i;
+
+	n->kind = GRAM_LITERALS;
+	n->text = (int32_t)x->g->ntexts;
+	for (i = 0; i < (null ? 1 : 2); i++) {
+		const char *word = null ? "null" : words[i];
+
+		if (!null && gram_is_word_out(x, word)) {
+			continue;
+		}
+		if (!gram_add_text(x->g, word, strlen(word), 0)) {
+			return gram_no_memory(x);
+		}
+		n->ntexts++;
+	}
+	if (n->ntexts == 0) {
+		n->kind = GRAM_UNION;	/* of nothing */
+	}
+	return true;
 }
 
 static bool
@@ -492,25 +499,17 @@ fill_object(struct schema_reader *x, int32_t node)
 bool
 gram_fill_kind(struct schema_reader *x, int32_t node, int kind)
 {
-	gram_node_at(x, node)->kind = GRAM_LITERALS;
 	gram_node_at(x, node)->partial = x->has[TYPE] < 0;
 	switch (kind) {
 	case GRAM_NULLS:
 	case GRAM_BOOLS:
-		gram_node_at(x, node)->text = (int32_t)x->g->ntexts;
-		gram_node_at(x, node)->ntexts = kind == GRAM_NULLS ? 1 : 2;
-		return kind == GRAM_NULLS ?
-			       gram_add_text(x->g, "null", 4, 0) ||
-				       gram_no_memory(x) :
-			       (gram_add_text(x->g, "false", 5, 0) &&
-				gram_add_text(x->g, "true", 4, 0)) ||
-				       gram_no_memory(x);
+		return fill_words(x, node, kind == GRAM_NULLS);
 	case GRAM_NUMBERS:
 	case GRAM_WHOLES:
 		return fill_number(x, node, kind == GRAM_WHOLES);
 	case GRAM_STRINGS:
 		gram_node_at(x, node)->kind = GRAM_STRING;
-		return fill_string(x, node);
+		return fill_string(x, node) && gram_leave_out_texts(x, node);
 	case GRAM_ARRAYS:
 		return fill_array(x, node);
 	default:

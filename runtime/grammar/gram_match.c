@@ -160,6 +160,26 @@ next_by_pattern(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 }
 
+/* A string that is none of some texts, and has no escapes, so that it is none
+ * that is written in another way. */
+static void
+next_beside_texts(struct gram_ways *w, size_t from, struct gram_way *way,
+		  unsigned char byte)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+	bool ended;
+
+	if (way->rest == 0 && byte == '"') {
+		if (way->count >= x->least && !is_whole(w->g, way)) {
+			end_value(w, from, way);
+		}
+	} else if (byte != '\\' && next_of_character(way, byte, &ended)) {
+		narrow(w->g, way, byte);
+		way->count += ended;
+		gram_add_way(w, from, way);
+	}
+}
+
 static void
 next_in_string(struct gram_ways *w, size_t from, struct gram_way *way,
 	       unsigned char byte)
@@ -169,6 +189,10 @@ next_in_string(struct gram_ways *w, size_t from, struct gram_way *way,
 
 	if (x->pattern >= 0) {
 		next_by_pattern(w, from, way, byte);
+		return;
+	}
+	if (x->ntexts > 0) {
+		next_beside_texts(w, from, way, byte);
 		return;
 	}
 	if (way->phase == GRAM_ESCAPE) {
@@ -449,6 +473,10 @@ begin_value(struct gram_ways *w, size_t from, struct gram_way *way,
 	} else if (byte == (x->kind == GRAM_OBJECT ? '{'
 			    : x->kind == GRAM_ARRAY ? '[' : '"')) {
 		way->phase = x->kind == GRAM_STRING ? GRAM_INSIDE : GRAM_OPEN;
+		if (x->kind == GRAM_STRING) {
+			way->from = x->text;
+			way->to = x->text + x->ntexts;
+		}
 		gram_add_way(w, from, way);
 	}
 }
@@ -571,7 +599,7 @@ gram_is_open(const struct gram_ways *w, const struct gram_way *way,
 	*room = -1;
 	if (x->kind == GRAM_STRING && way->phase == GRAM_INSIDE) {
 		*room = x->most < 0 ? -1 : x->most - way->count;
-		return x->pattern < 0;
+		return x->pattern < 0 && way->from == way->to;
 	}
 	return way->phase == GRAM_KEY && way->extra;
 }

@@ -1,6 +1,6 @@
 /*
- * Private to gram_reader.c, gram_kinds.c, gram_schema.c and gram_calls.c: the
- * schema that is read.
+ * Private to gram_reader.c, gram_types.c, gram_kinds.c, gram_not.c,
+ * gram_schema.c and gram_calls.c: the schema that is read.
  */
 #ifndef RT_GRAM_READER_H
 #define RT_GRAM_READER_H
@@ -18,12 +18,19 @@ enum keyword {
 	TYPE, ENUM, CONST, REF, ANY_OF, ONE_OF, ALL_OF, PROPERTIES, REQUIRED,
 	ADDITIONAL, PREFIX_ITEMS, ITEMS, MIN_ITEMS, MAX_ITEMS, UNIQUE_ITEMS,
 	MIN_LENGTH, MAX_LENGTH, PATTERN, FORMAT, MINIMUM, MAXIMUM, ABOVE, BELOW,
-	MULTIPLE, NKEYWORDS,
+	MULTIPLE, NOT, NKEYWORDS,
 	SAYS_NOTHING = NKEYWORDS,
 };
 
 /* Any value, and any object: the first nodes of each grammar. */
 enum { ANY_VALUE, ANY_STRING, ANY_NUMBER, ANY_WORD, ANY_ARRAY, ANY_OBJECT };
+
+/* What `not` leaves out: values of these kinds, or some of them. */
+struct gram_out {
+	int kinds;
+	int32_t first;		/* of those values; -1: all of the kinds */
+	bool is_list;
+};
 
 struct schema_reader {
 	struct gram_tree t;
@@ -35,6 +42,7 @@ struct schema_reader {
 	struct rt_text text;
 	/* the members of the schema that is read, by keyword; -1: none */
 	int32_t has[NKEYWORDS];
+	struct gram_out out;
 };
 
 /* ---- gram_reader.c ---- */
@@ -48,6 +56,32 @@ int32_t gram_node_of(struct schema_reader *x, int32_t value);
 struct gram_node *gram_node_at(struct schema_reader *x, int32_t node);
 /* Adds a node as an alternative. */
 bool gram_add_alternative(struct schema_reader *x, int32_t node);
+
+/* ---- gram_types.c ---- */
+
+/* The kinds that a `type` says; 0: it is wrong. */
+int gram_kinds_of_type(struct schema_reader *x, int32_t v);
+/* The kind of a value; of a whole number two. */
+int gram_kind_of_value(const struct gram_value *v);
+
+/* ---- gram_not.c ---- */
+
+/* Finds x->out, of the schema that is read. */
+bool gram_read_not(struct schema_reader *x);
+/* The next of its values; -1: there is none. */
+int32_t gram_next_out(const struct schema_reader *x, int32_t value);
+/* Takes kinds away of which it leaves out all values. */
+bool gram_leave_out_kinds(struct schema_reader *x, int *kinds);
+/* Whether it leaves out a value, or true or false. */
+bool gram_is_out(const struct schema_reader *x, int32_t value);
+bool gram_is_word_out(const struct schema_reader *x, const char *word);
+/* Numbers among its values, and whether a whole one is. */
+int32_t gram_count_numbers_out(const struct schema_reader *x);
+bool gram_is_number_out(const struct schema_reader *x, int64_t number);
+/* Of a string its texts; of a number in bounds, which becomes a union of what
+ * is between them, its numbers. */
+bool gram_leave_out_texts(struct schema_reader *x, int32_t node);
+bool gram_leave_out_numbers(struct schema_reader *x, int32_t node);
 
 /* ---- gram_schema.c ---- */
 

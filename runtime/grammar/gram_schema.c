@@ -40,6 +40,7 @@ static const struct gram_keyword {
 	{ "exclusiveMinimum", ABOVE, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "exclusiveMaximum", BELOW, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "multipleOf", MULTIPLE, GRAM_NUMBERS | GRAM_WHOLES },
+	{ "not", NOT, 0 },
 	{ "title", SAYS_NOTHING, 0 },
 	{ "description", SAYS_NOTHING, 0 },
 	{ "default", SAYS_NOTHING, 0 },
@@ -58,17 +59,9 @@ static const struct gram_keyword {
 	{ "definitions", SAYS_NOTHING, 0 },
 };
 
-static const struct gram_type {
-	const char *name;
-	int kind;
-} types[] = {
-	{ "null", GRAM_NULLS },	    { "boolean", GRAM_BOOLS },
-	{ "number", GRAM_NUMBERS }, { "integer", GRAM_WHOLES },
-	{ "string", GRAM_STRINGS }, { "array", GRAM_ARRAYS },
-	{ "object", GRAM_OBJECTS },
-};
-
 #define COUNT(a) (sizeof(a) / sizeof *(a))
+
+enum { NKINDS = 7 };
 
 /* ---- schemas ---- */
 
@@ -80,48 +73,6 @@ be_another(struct schema_reader *x, int32_t node, int32_t other)
 	gram_node_at(x, node)->first = (int32_t)x->g->nparts;
 	gram_node_at(x, node)->n = 1;
 	return gram_add_alternative(x, other);
-}
-
-static int
-kind_named(const struct gram_value *v)
-{
-	size_t i;
-
-	for (i = 0; v->kind == GRAM_CHARS && i < COUNT(types); i++) {
-		if (strcmp(v->text, types[i].name) == 0) {
-			return types[i].kind;
-		}
-	}
-	return 0;
-}
-
-/* The kinds that `type` says; all, if it is not there; 0: it is wrong. */
-static int
-read_type(struct schema_reader *x)
-{
-	int32_t v = x->has[TYPE], i;
-	int kinds = 0, kind;
-	bool list;
-
-	if (v < 0) {
-		return GRAM_ALL_KINDS;
-	}
-	list = x->t.at[v].kind == GRAM_LIST;
-	kinds = kind_named(&x->t.at[v]);
-	for (i = list ? x->t.at[v].child : -1; i >= 0; i = x->t.at[i].next) {
-		kind = kind_named(&x->t.at[i]);
-		kinds |= kind;
-		if (!kind) {
-			kinds = 0;
-			break;
-		}
-	}
-	if (!kinds) {
-		gram_wrong(x, v,
-			   "is not null, boolean, number, integer, string, "
-			   "array or object, or a list of these");
-	}
-	return kinds;
 }
 
 /* Which members a schema has; *kinds: those that these are about. */
@@ -205,22 +156,22 @@ fill_union(struct schema_reader *x, int32_t node, enum keyword k)
 static bool
 fill_kinds(struct schema_reader *x, int32_t node, int kinds)
 {
-	int32_t made[COUNT(types)], n = 0, k;
-	size_t i;
+	int32_t made[NKINDS], n = 0, k;
+	int kind;
 
 	kinds &= kinds & GRAM_NUMBERS ? ~GRAM_WHOLES : ~0;
-	for (i = 0; i < COUNT(types); i++) {
-		if (!(kinds & types[i].kind)) {
+	for (kind = 1; kind <= GRAM_ALL_KINDS; kind <<= 1) {
+		if (!(kinds & kind)) {
 			continue;
 		}
-		if (kinds == types[i].kind) {
+		if (kinds == kind) {
 			return gram_fill_kind(x, node, kinds);
 		}
 		made[n] = gram_add_node(x->g, GRAM_UNION);
 		if (made[n] < 0) {
 			return gram_no_memory(x);
 		}
-		if (!gram_fill_kind(x, made[n++], types[i].kind)) {
+		if (!gram_fill_kind(x, made[n++], kind)) {
 			return false;
 		}
 	}
@@ -253,8 +204,11 @@ fill_schema(struct schema_reader *x, int32_t value)
 		return false;
 	}
 	for (k = ENUM; k <= ALL_OF; k++) {
-		int beside = nsay - 1 - ((k == ENUM || k == CONST) &&
-					 x->has[TYPE] >= 0);
+		int beside = nsay - 1;
+
+		if (k == ENUM || k == CONST) {
+			beside -= (x->has[TYPE] >= 0) + (x->has[NOT] >= 0);
+		}
 
 		if (x->has[k] >= 0 && beside > 0) {
 			return gram_wrong(x, x->has[k],
@@ -262,8 +216,9 @@ fill_schema(struct schema_reader *x, int32_t value)
 					  "other keywords");
 		}
 	}
-	kinds = read_type(x);
-	if (!kinds) {
+	kinds = x->has[TYPE] < 0 ? GRAM_ALL_KINDS
+				 : gram_kinds_of_type(x, x->has[TYPE]);
+	if (!kinds || !gram_read_not(x)) {
 		return false;
 	}
 	if (x->has[ENUM] >= 0 || x->has[CONST] >= 0) {
@@ -279,10 +234,10 @@ fill_schema(struct schema_reader *x, int32_t value)
 	}
 	if (x->has[TYPE] < 0 && about) {
 		kinds = about;
-	} else if (x->has[TYPE] < 0) {
+	} else if (x->has[TYPE] < 0 && x->has[NOT] < 0) {
 		return be_another(x, node, ANY_VALUE);
 	}
-	return fill_kinds(x, node, kinds);
+	return gram_leave_out_kinds(x, &kinds) && fill_kinds(x, node, kinds);
 }
 
 /* ---- grammars ---- */

@@ -153,6 +153,26 @@ static const struct {
 	{ "{\"type\":[\"integer\",\"null\"],\"format\":\"x\",\"title\":\"\"}",
 	  "3|null||\"\"|3.5" },
 	{ "{\"required\":[\"z\"]}", "{\"z\":[1]}|{\"z\":1,\"y\":2}||{}" },
+	{ "{\"type\":\"string\",\"minLength\":1,\"not\":{\"enum\":[\"a\","
+	  "\"abc\"]}}", "\"b\"|\"ab\"|\"abcd\"|\"\xc3\xa9\"||\"\"|\"a\"|"
+	  "\"abc\"|\"\\u0061\"|1" },
+	{ "{\"not\":{\"type\":[\"object\",\"number\"]}}",
+	  "null|\"a\"|[{}]|true||{}|1|1.5" },
+	{ "{\"type\":\"integer\",\"minimum\":8,\"maximum\":105,\"not\":"
+	  "{\"enum\":[10,99.0,8,\"x\"]}}",
+	  "9|11|98|100|105||8|10|99|7|106" },
+	{ "{\"type\":\"number\",\"not\":{\"const\":0}}",
+	  "1|0.5|-0.000001||0|-0|0.0|1e3" },
+	{ "{\"type\":\"integer\",\"multipleOf\":5,\"minimum\":0,\"maximum\":15,"
+	  "\"not\":{\"const\":10}}", "0|5|15||10" },
+	{ "{\"enum\":[1,\"a\",null],\"not\":{\"enum\":[\"a\",1.0]}}",
+	  "null||1|\"a\"" },
+	{ "{\"enum\":[1,2,\"a\"],\"not\":{\"type\":\"integer\"}}",
+	  "\"a\"||1|2" },
+	{ "{\"enum\":[1,\"1\",2],\"not\":{\"type\":\"integer\",\"enum\":[1,"
+	  "\"1\"]}}", "2|\"1\"||1" },
+	{ "{\"type\":[\"boolean\",\"null\"],\"not\":{\"enum\":[true,null]}}",
+	  "false||true|null" },
 	{ "true", "1|{\"a\":[\"b\",{}]}|\n\"x\"||}" },
 };
 
@@ -192,12 +212,36 @@ test_by_hand(void **state)
 static const struct {
 	const char *schema, *message;
 } refused[] = {
+	{ "{\"not\":{}}", "#/not in the schema is not known here without a "
+	  "`type`, `enum` or `const` in it" },
+	{ "{\"not\":true}", "#/not in the schema is not known here without" },
+	{ "{\"not\":{\"minimum\":3}}", "#/not/minimum in the schema is not "
+	  "known here in `not`" },
+	{ "{\"not\":{\"type\":\"text\"}}", "#/not/type in the schema is not "
+	  "null, boolean" },
+	{ "{\"not\":{\"enum\":[]}}", "is not a list of values" },
+	{ "{\"not\":{\"const\":[1]}}", "#/not/const in the schema is not known "
+	  "here in `not`, which leaves out null, true, false, numbers" },
+	{ "{\"type\":\"number\",\"not\":{\"type\":\"integer\"}}",
+	  "#/not in the schema leaves whole numbers out of others" },
+	{ "{\"type\":\"string\",\"maxLength\":2,\"not\":{\"const\":\"a\"}}",
+	  "#/not in the schema is not known here beside a pattern, a known "
+	  "format or maxLength" },
+	{ "{\"type\":\"string\",\"not\":{\"enum\":[\"a\",\"\\u0061\"]}}",
+	  "#/not in the schema has a value twice" },
+	{ "{\"type\":\"null\",\"not\":{\"type\":\"null\"}}", "followed by no "
+	  "value" },
+	{ "{\"type\":\"boolean\",\"not\":{\"enum\":[true,false]}}", "followed "
+	  "by no value" },
+	{ "{\"type\":\"integer\",\"minimum\":3,\"maximum\":4,\"not\":"
+	  "{\"enum\":[3,4.0]}}", "followed by no value" },
+	{ "{\"const\":1,\"not\":{\"const\":1.0}}", "followed by no value" },
+	{ "{\"$ref\":\"#\",\"not\":{\"type\":\"null\"}}", "beside other" },
 	{ "{\"properties\":{\"a\":{\"if\":{}}}}",
 	  "#/properties/a/if in the schema is no keyword that is known" },
 	{ "{\"pattern\":\"^a$\",\"maxLength\":2}", "#/pattern in the schema is "
 	  "not known here beside minLength and maxLength" },
 	{ "{\"pattern\":3}", "#/pattern in the schema is no text" },
-	{ "{\"not\":{}}", "#/not in the schema is no keyword" },
 	{ "{\"type\":\"text\"}", "#/type in the schema is not null, boolean" },
 	{ "{\"type\":[\"string\",7]}", "#/type in the schema is not null" },
 	{ "{\"$ref\":\"#/$defs/a\"}", "#/$ref in the schema leads to nothing" },

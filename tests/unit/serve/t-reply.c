@@ -225,8 +225,8 @@ static const struct {
 	  "\"type\": \"json_object\"}, \"prompt\": \"a\"}", NULL },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"type\\\": "
 	  "\\\"string\\\"}\", \"json_schema\": null}", NULL },
-	{ false, "{\"prompt\": \"a\", \"json_schema\": {\"items\": {\"not\":"
-	  " 1}}}", "'json_schema': #/items/not in the schema is no keyword "
+	{ false, "{\"prompt\": \"a\", \"json_schema\": {\"items\": {\"if\":"
+	  " 1}}}", "'json_schema': #/items/if in the schema is no keyword "
 	  "that is known here" },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"enum\\\":[\"}",
 	  "'guided_json': found the end of the text, expected a value" },

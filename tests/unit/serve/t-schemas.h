@@ -136,6 +136,31 @@ schema_literals(struct schema_text *s)
 	SCHEMA_ADD(s, "]}");
 }
 
+/* Kinds or values that `not` leaves out. */
+static inline void
+schema_not(struct schema_text *s)
+{
+	static const char *const all[] = {
+		"{\"type\":\"string\",\"not\":{\"enum\":[\"a\",\"abc\",\"\","
+		"\"a\\n\"]}}",
+		"{\"type\":\"string\",\"minLength\":2,\"not\":{\"enum\":"
+		"[\"ab\",\"a\xc3\xa9\",\"b\"]}}",
+		"{\"not\":{\"type\":[\"object\",\"array\",\"null\"]}}",
+		"{\"type\":[\"integer\",\"null\"],\"minimum\":-3,"
+		"\"maximum\":12,\"not\":{\"enum\":[0,1,null,1e1]}}",
+		"{\"type\":\"number\",\"minimum\":-1,\"maximum\":2,\"not\":"
+		"{\"enum\":[0,0.5,1.0]}}",
+		"{\"enum\":[1,2,\"a\",true],\"not\":{\"enum\":[2.0,true]}}",
+		"{\"type\":[\"boolean\",\"string\"],\"not\":{\"enum\":"
+		"[true,\"ab\"]}}",
+		"{\"not\":{\"type\":\"string\",\"enum\":[\"ab\",1]},\"type\":"
+		"[\"string\",\"integer\"]}",
+	};
+
+	SCHEMA_ADD(s, "%s", all[schema_pick(s, 0, (int)(sizeof all /
+							 sizeof *all) - 1)]);
+}
+
 /* What any schema may be. */
 static inline void
 schema_value(struct schema_text *s, int depth)
@@ -144,7 +169,7 @@ schema_value(struct schema_text *s, int depth)
 		"true", "{}", "{\"type\":\"boolean\"}", "{\"type\":\"null\"}",
 		"{\"type\":[\"string\",\"null\",\"integer\"]}",
 	};
-	int kind = schema_pick(s, depth > 0 ? 0 : 5, 11), i, n;
+	int kind = schema_pick(s, depth > 0 ? 0 : 5, 12), i, n;
 
 	if (kind < 2) {
 		schema_object(s, depth);
@@ -182,6 +207,8 @@ schema_value(struct schema_text *s, int depth)
 		SCHEMA_ADD(s, "}");
 	} else if (kind == 9) {
 		SCHEMA_ADD(s, "%s", plain[schema_pick(s, 0, 4)]);
+	} else if (kind == 10) {
+		schema_not(s);
 	} else {
 		schema_literals(s);
 	}

@@ -337,6 +337,25 @@ valid_ref(const char *root, const char *ref)
 	return valid_member(valid_member(root, "$defs", false), name, false);
 }
 
+/* Whether a value is one of those of a schema in `not', of which it has a type,
+ * values or both; numbers are equal however they are written. */
+static inline bool
+valid_out(const char *not, const char *v)
+{
+	const char *type = valid_member(not, "type", false);
+	const char *s = valid_member(not, "enum", false), *key = NULL;
+	const char *value = valid_member(not, "const", false);
+	bool number = *v == '-' || (*v >= '0' && *v <= '9');
+	bool found = !s && (!value || valid_same(value, v));
+
+	while (s && (s = valid_next(s, &key, &value))) {
+		found = found || valid_same(value, v) ||
+			(number && strchr("-0123456789", *value) &&
+			 strtod(value, NULL) == strtod(v, NULL));
+	}
+	return found && (!type || valid_type(type, v));
+}
+
 static inline bool
 valid(const char *root, const char *schema, const char *v, int refs)
 {
@@ -345,6 +364,9 @@ valid(const char *root, const char *schema, const char *v, int refs)
 
 	if (*schema != '{') {
 		return *schema == 't';
+	}
+	if ((at = valid_member(schema, "not", false)) && valid_out(at, v)) {
+		return false;
 	}
 	if ((at = valid_member(schema, "type", false)) && !valid_type(at, v)) {
 		return false;
