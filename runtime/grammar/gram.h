@@ -64,7 +64,7 @@ enum gram_kind {
 enum {
 	GRAM_NODES = 1 << 12,
 	GRAM_WAYS = 128,	/* alternatives, and ways to read a text */
-	GRAM_PATTERN_WAYS = 8,	/* of these, those in a string of a pattern */
+	GRAM_PATTERN_WAYS = 8,	/* of these, those in a text of a pattern */
 	GRAM_ENDLESS = 1 << 20,	/* height of what has no finite value */
 	GRAM_DECIMALS = 6,	/* of numbers in bounds */
 	GRAM_PATTERNS = 256,
@@ -86,7 +86,9 @@ struct gram_node {
 	/* of an array its other items, of a series its items, of an object its
 	 * other members; -1: none */
 	int32_t inner;
-	int32_t pattern;	/* that a string follows; -1: none */
+	/* that a string follows, or names of an object's other members; -1:
+	 * none */
+	int32_t pattern;
 	/* alternatives, members in their order, the first items of an array,
 	 * or nothing */
 	int32_t first, n;
@@ -183,6 +185,7 @@ struct gram_way {
 	/* characters, places in a pattern, items, the next member, or the
 	 * number so far */
 	int64_t count;
+	int64_t places;		/* of a key, in the pattern of names */
 };
 
 /* Ways are a stack of levels: bytes that are tried are taken back. */

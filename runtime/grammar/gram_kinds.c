@@ -236,17 +236,14 @@ pattern_of_format(const struct schema_reader *x)
 	return NULL;
 }
 
+/* A regular expression, which is at a value. */
 static bool
-fill_pattern(struct schema_reader *x, int32_t node, int32_t value,
+read_pattern(struct schema_reader *x, int32_t node, int32_t value,
 	     const char *s, size_t n)
 {
 	struct gram_pattern *p;
 	const char *why;
 
-	if (x->has[MIN_LENGTH] >= 0 || x->has[MAX_LENGTH] >= 0) {
-		return gram_wrong(x, value, "is not known here beside "
-				  "minLength and maxLength");
-	}
 	if (x->g->npatterns == GRAM_PATTERNS) {
 		return gram_wrong(x, value, "is one of more than %d",
 				  GRAM_PATTERNS);
@@ -258,6 +255,17 @@ fill_pattern(struct schema_reader *x, int32_t node, int32_t value,
 	gram_node_at(x, node)->pattern = (int32_t)x->g->npatterns - 1;
 	why = gram_pattern_read(p, s, n);
 	return !why || gram_wrong(x, value, "%s", why);
+}
+
+static bool
+fill_pattern(struct schema_reader *x, int32_t node, int32_t value,
+	     const char *s, size_t n)
+{
+	if (x->has[MIN_LENGTH] >= 0 || x->has[MAX_LENGTH] >= 0) {
+		return gram_wrong(x, value, "is not known here beside "
+				  "minLength and maxLength");
+	}
+	return read_pattern(x, node, value, s, n);
 }
 
 static bool
@@ -403,8 +411,10 @@ find_member(const struct schema_reader *x, const struct gram_node *n)
 	return -1;
 }
 
+/* `other': the node of members that neither a name nor a pattern tells of; -1:
+ * none come. */
 static bool
-fill_required(struct schema_reader *x, int32_t node)
+fill_required(struct schema_reader *x, int32_t node, int32_t other)
 {
 	int32_t list = x->has[REQUIRED], i, order;
 	struct gram_node *n = gram_node_at(x, node);
@@ -427,12 +437,11 @@ fill_required(struct schema_reader *x, int32_t node)
 		order = find_member(x, n);
 		if (order >= 0) {
 			x->g->parts[n->first + order].required = true;
-		} else if (n->inner < 0 && x->has[ADDITIONAL] >= 0) {
+		} else if (other < 0 && x->has[ADDITIONAL] >= 0) {
 			return gram_wrong(x, i, "is required, and no property: "
 				     "%s", rt_show_name(v->text).text);
 		} else if (!add_member(x, node, v->text,
-				       n->inner < 0 ? ANY_VALUE : n->inner,
-				       true)) {
+				       other < 0 ? ANY_VALUE : other, true)) {
 			return false;
 		}
 	}
@@ -444,16 +453,63 @@ fill_required(struct schema_reader *x, int32_t node)
 /* Members that are not named may come where the schema says so, or names
  * none. */
 static bool
-fill_additional(struct schema_reader *x, int32_t *inner)
+fill_additional(struct schema_reader *x, int32_t *other)
 {
 	int32_t v = x->has[ADDITIONAL];
 
-	*inner = x->has[PROPERTIES] < 0 ? ANY_VALUE : -1;
+	*other = x->has[PROPERTIES] < 0 ? ANY_VALUE : -1;
 	if (v >= 0 && x->t.at[v].kind == GRAM_BOOL) {
-		*inner = *x->t.at[v].text == 't' ? ANY_VALUE : -1;
+		*other = *x->t.at[v].text == 't' ? ANY_VALUE : -1;
 	} else if (v >= 0) {
-		*inner = gram_node_of(x, v);
-		return *inner >= 0;
+		*other = gram_node_of(x, v);
+		return *other >= 0;
+	}
+	return true;
+}
+
+/* Of members without a name in the schema only those of a pattern are written,
+ * where there is one. */
+static bool
+fill_pattern_names(struct schema_reader *x, int32_t node, int32_t *inner)
+{
+	int32_t v = x->has[PATTERN_NAMES], one;
+
+	if (v < 0) {
+		return true;
+	}
+	one = x->t.at[v].kind == GRAM_MEMBERS ? x->t.at[v].child : -1;
+	if (one < 0 || x->t.at[one].next >= 0) {
+		return gram_wrong(x, v, "is not an object of one pattern, "
+				  "which is what is known here");
+	}
+	*inner = gram_node_of(x, one);
+	return *inner >= 0 && read_pattern(x, node, one, x->t.at[one].key,
+					   strlen(x->t.at[one].key));
+}
+
+/* A name that the pattern has, too, would follow two schemas; and where it has
+ * come, a text of the pattern that has begun might have no other end. */
+static bool
+names_are_apart(struct schema_reader *x, int32_t node)
+{
+	const struct gram_node *n = gram_node_at(x, node);
+	const struct gram_pattern *p = &x->g->patterns[n->pattern];
+	int32_t i;
+
+	for (i = 0; i < n->ntexts; i++) {
+		const struct gram_text *t = &x->g->texts[n->text + i];
+		int64_t places = 0;
+		size_t k = 0;
+
+		while (k < t->n && gram_pattern_next(p, &places,
+						     (unsigned char)t->at[k])) {
+			k++;
+		}
+		if (k == t->n && gram_pattern_may_end(p, places)) {
+			return gram_wrong(x, x->has[PATTERN_NAMES], "has a "
+				"pattern for the property %s, which is not "
+				"known here", rt_show_name(t->at).text);
+		}
 	}
 	return true;
 }
@@ -461,13 +517,17 @@ fill_additional(struct schema_reader *x, int32_t *inner)
 static bool
 fill_object(struct schema_reader *x, int32_t node)
 {
-	int32_t list = x->has[PROPERTIES], i, inner;
+	int32_t list = x->has[PROPERTIES], i, other, inner;
 
 	if (list >= 0 && x->t.at[list].kind != GRAM_MEMBERS) {
 		return gram_wrong(x, list, "is not an object");
 	}
 	/* all nodes come first: their places change as they are added */
-	if (!fill_additional(x, &inner)) {
+	if (!fill_additional(x, &other)) {
+		return false;
+	}
+	inner = other;
+	if (!fill_pattern_names(x, node, &inner)) {
 		return false;
 	}
 	for (i = list < 0 ? -1 : x->t.at[list].child; i >= 0;
@@ -491,7 +551,8 @@ fill_object(struct schema_reader *x, int32_t node)
 	if (!gram_sort_texts(x->g, gram_node_at(x, node))) {
 		return gram_wrong(x, list, "has a name twice");
 	}
-	return fill_required(x, node);
+	return fill_required(x, node, other) &&
+	       (x->has[PATTERN_NAMES] < 0 || names_are_apart(x, node));
 }
 
 /* ---- all of them ---- */

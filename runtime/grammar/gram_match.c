@@ -293,8 +293,30 @@ begin_key(struct gram_ways *w, size_t from, struct gram_way *way)
 	way->at = 0;
 	way->rest = 0;
 	way->extra = may_be_extra(w, way);
+	way->places = 0;
 	way->inner = next_required(w, way);
 	gram_add_way(w, from, way);
+}
+
+/* Whether a key that is none of the schema's may end here, or go on. */
+static bool
+may_end_extra(const struct gram_ways *w, const struct gram_way *way)
+{
+	int32_t p = w->g->nodes[way->node].pattern;
+
+	return way->extra && (p < 0 || gram_pattern_may_end(
+					&w->g->patterns[p], way->places));
+}
+
+static bool
+next_of_extra(const struct gram_ways *w, struct gram_way *way,
+	      unsigned char byte)
+{
+	int32_t p = w->g->nodes[way->node].pattern;
+
+	return way->extra && byte != '\\' &&
+	       (p < 0 || gram_pattern_next(&w->g->patterns[p], &way->places,
+					   byte));
 }
 
 /* The quote that ends a key. */
@@ -311,7 +333,7 @@ end_key(struct gram_ways *w, size_t from, struct gram_way *way)
 		}
 		way->inner = w->g->parts[x->first + order].node;
 		way->count = order + 1;
-	} else if (way->extra) {
+	} else if (may_end_extra(w, way)) {
 		way->inner = x->inner;
 		way->count = x->n;
 	} else {
@@ -339,7 +361,7 @@ next_in_key(struct gram_ways *w, size_t from, struct gram_way *way,
 	if (!next_of_character(way, byte, &ended)) {
 		return;
 	}
-	way->extra = way->extra && byte != '\\';
+	way->extra = next_of_extra(w, way, byte);
 	narrow(w->g, way, byte);
 	for (i = way->from; i < way->to && !way->extra; i++) {
 		if (may_follow(w, way, w->g->texts[i].order, way->inner)) {
@@ -601,5 +623,5 @@ gram_is_open(const struct gram_ways *w, const struct gram_way *way,
 		*room = x->most < 0 ? -1 : x->most - way->count;
 		return x->pattern < 0 && way->from == way->to;
 	}
-	return way->phase == GRAM_KEY && way->extra;
+	return way->phase == GRAM_KEY && way->extra && x->pattern < 0;
 }

@@ -25,6 +25,7 @@ static const struct gram_keyword {
 	{ "properties", PROPERTIES, GRAM_OBJECTS },
 	{ "required", REQUIRED, GRAM_OBJECTS },
 	{ "additionalProperties", ADDITIONAL, GRAM_OBJECTS },
+	{ "patternProperties", PATTERN_NAMES, GRAM_OBJECTS },
 	{ "prefixItems", PREFIX_ITEMS, GRAM_ARRAYS },
 	{ "items", ITEMS, GRAM_ARRAYS },
 	{ "minItems", MIN_ITEMS, GRAM_ARRAYS },

@@ -64,7 +64,8 @@ is_there(const struct gram_ways *w, size_t from, const struct gram_way *way)
 static bool
 is_of_pattern(const struct gram_ways *w, const struct gram_way *way)
 {
-	return way->phase == GRAM_INSIDE &&
+	return (way->phase == GRAM_INSIDE ||
+		(way->phase == GRAM_KEY && way->extra)) &&
 	       w->g->nodes[way->node].pattern >= 0;
 }
 

@@ -173,6 +173,18 @@ static const struct {
 	  "\"1\"]}}", "2|\"1\"||1" },
 	{ "{\"type\":[\"boolean\",\"null\"],\"not\":{\"enum\":[true,null]}}",
 	  "false||true|null" },
+	{ "{\"patternProperties\":{\"^[a-c]{2}$\":{\"type\":\"null\"}},"
+	  "\"additionalProperties\":false,\"type\":\"object\"}",
+	  "{}|{\"ab\":null}|{\"cc\": null, \"ca\":null}||{\"a\":null}|"
+	  "{\"abc\":null}|{\"ab\":1}|{\"\":null}|{\"x\":null}" },
+	{ "{\"patternProperties\":{\"^abc?d$\":{\"type\":\"null\"}},"
+	  "\"properties\":{\"ab\":{\"const\":1},\"abc\":{\"const\":2}},"
+	  "\"required\":[\"k\",\"abc\"],\"additionalProperties\":"
+	  "{\"const\":3}}",
+	  "{\"ab\":1,\"abc\":2,\"k\":3,\"abd\":null,\"abcd\":null}|"
+	  "{\"abc\":2,\"k\":3}||{\"abc\":2,\"abd\":null}|{\"abc\":2}|"
+	  "{\"abc\":2,\"k\":3,\"x\":3}|{\"abc\":2,\"k\":3,\"ab\":1}|"
+	  "{\"abd\":null,\"abc\":2,\"k\":3}" },
 	{ "true", "1|{\"a\":[\"b\",{}]}|\n\"x\"||}" },
 };
 
@@ -212,6 +224,23 @@ test_by_hand(void **state)
 static const struct {
 	const char *schema, *message;
 } refused[] = {
+	{ "{\"patternProperties\":{}}", "#/patternProperties in the schema is "
+	  "not an object of one pattern" },
+	{ "{\"patternProperties\":{\"^a$\":{},\"^b$\":{}}}",
+	  "is not an object of one pattern" },
+	{ "{\"patternProperties\":{\"^a\":{}}}",
+	  "#/patternProperties/^a in the schema is not known here unless it is "
+	  "of whole texts" },
+	{ "{\"patternProperties\":{\"^a$\":{\"items\":3}}}",
+	  "#/patternProperties/^a$/items in the schema is no schema" },
+	{ "{\"patternProperties\":{\"^ab?$\":{}},\"properties\":{\"x\":{},"
+	  "\"ab\":{}}}", "#/patternProperties in the schema has a pattern "
+	  "for the property ab, which is not known here" },
+	{ "{\"patternProperties\":{\"^ab?$\":{}},\"required\":[\"a\"]}",
+	  "has a pattern for the property a" },
+	{ "{\"patternProperties\":{\"^a$\":{}},\"required\":[\"b\"],"
+	  "\"additionalProperties\":false}", "#/required/0 in the schema is "
+	  "required, and no property: b" },
 	{ "{\"not\":{}}", "#/not in the schema is not known here without a "
 	  "`type`, `enum` or `const` in it" },
 	{ "{\"not\":true}", "#/not in the schema is not known here without" },

@@ -44,6 +44,11 @@ static const char *const schema_names[] = {
 
 enum { SCHEMA_NAMES = sizeof schema_names / sizeof *schema_names };
 
+/* Of names that are none of these. */
+static const char *const schema_patterns[] = {
+	"^abb?c?d$", "^[0-9]+x?$", "^(name|s)_.*$",
+};
+
 static inline void
 schema_object(struct schema_text *s, int depth)
 {
@@ -68,6 +73,12 @@ schema_object(struct schema_text *s, int depth)
 			}
 		}
 		SCHEMA_ADD(s, "]");
+	}
+	if (more < 2 && schema_pick(s, 0, 2) == 0) {
+		SCHEMA_ADD(s, ",\"patternProperties\":{\"%s\":",
+			   schema_patterns[schema_pick(s, 0, 2)]);
+		schema_value(s, depth - 1);
+		SCHEMA_ADD(s, "}");
 	}
 	if (more == 0) {
 		SCHEMA_ADD(s, ",\"additionalProperties\":false");

@@ -7,6 +7,7 @@
 #define T_VALID_H
 
 #include <math.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,18 +277,51 @@ valid_scalar(const char *schema, const char *v)
 	       x < valid_limit(schema, "exclusiveMaximum", x + 1 + x * x);
 }
 
+/* The schema of a name, which has quotes, by a pattern that the C library reads
+ * as the grammars do; NULL: no pattern has it. */
+static inline const char *
+valid_by_pattern(const char *patterns, const char *name)
+{
+	const char *key = NULL, *of, *s = patterns;
+	char text[2][256];
+	bool found;
+	regex_t re;
+
+	while (s && (s = valid_next(s, &key, &of))) {
+		size_t n[2] = { (size_t)(valid_json(key) - key) - 2,
+				(size_t)(valid_json(name) - name) - 2 };
+
+		if (n[0] > 255 || n[1] > 255) {
+			continue;
+		}
+		memcpy(text[0], key + 1, n[0]);
+		memcpy(text[1], name + 1, n[1]);
+		text[0][n[0]] = text[1][n[1]] = '\0';
+		found = regcomp(&re, text[0], REG_EXTENDED | REG_NOSUB) == 0 &&
+			regexec(&re, text[1], 0, NULL, 0) == 0;
+		regfree(&re);
+		if (found) {
+			return of;
+		}
+	}
+	return NULL;
+}
+
 static inline bool
 valid_object(const char *root, const char *schema, const char *v)
 {
 	const char *properties = valid_member(schema, "properties", false);
 	const char *required = valid_member(schema, "required", false);
 	const char *more = valid_member(schema, "additionalProperties", false);
-	const char *key = NULL, *value, *s = v, *of;
+	const char *by = valid_member(schema, "patternProperties", false);
+	const char *key = NULL, *value, *s = v, *of, *also;
 
 	while ((s = valid_next(s, &key, &value))) {
 		of = properties ? valid_member(properties, key, true) : NULL;
-		of = of ? of : more;
-		if (of && !valid(root, of, value, 0)) {
+		also = valid_by_pattern(by, key);
+		of = of ? of : also ? also : more;
+		if ((of && !valid(root, of, value, 0)) ||
+		    (also && !valid(root, also, value, 0))) {
 			return false;
 		}
 	}
