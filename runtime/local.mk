@@ -50,16 +50,16 @@ rank_sources = \
 	%D%/comm/shm_meet.h \
 	%D%/comm/shm_name.c \
 	%D%/comm/siphash.c \
-	%D%/comm/tcp.c \
-	%D%/comm/tcp.h \
-	%D%/comm/tcp_host.c \
-	%D%/comm/tcp_join.c \
-	%D%/comm/tcp_meet.c \
-	%D%/comm/tcp_meet.h \
-	%D%/comm/tcp_place.c \
-	%D%/comm/tcp_proof.c \
-	%D%/comm/tcp_socket.c \
-	%D%/comm/tcp_unproven.c \
+	%D%/comm/tcp/tcp.c \
+	%D%/comm/tcp/tcp.h \
+	%D%/comm/tcp/tcp_host.c \
+	%D%/comm/tcp/tcp_join.c \
+	%D%/comm/tcp/tcp_meet.c \
+	%D%/comm/tcp/tcp_meet.h \
+	%D%/comm/tcp/tcp_place.c \
+	%D%/comm/tcp/tcp_proof.c \
+	%D%/comm/tcp/tcp_socket.c \
+	%D%/comm/tcp/tcp_unproven.c \
 	%D%/comm/transport.h \
 	%D%/comm/watch.c \
 	%D%/comm/world.c \

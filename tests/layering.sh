@@ -23,8 +23,10 @@ runtime: abi.h append.h cache.h delay.h elems.h error.h files.h json.h rt.h
 		scratch.h text.h
 runtime/emulate: emulate.h
 	< runtime
-runtime/comm: comm.h transport.h
-	< runtime
+runtime/comm/tcp: tcp.h
+	< runtime runtime/comm
+runtime/comm: comm.h msg.h secret.h transport.h
+	< runtime runtime/comm/tcp
 runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
 		this_machine.h
 	< runtime runtime/emulate runtime/comm

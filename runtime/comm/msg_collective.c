@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE	/* MADV_HUGEPAGE */
 
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/tcp/tcp.h"
 
 #include <errno.h>
 #include <stddef.h>

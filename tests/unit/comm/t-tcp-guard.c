@@ -6,7 +6,7 @@
  */
 #include "tests/unit/comm/t-tcp.h"
 
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <dirent.h>
 #include <fcntl.h>

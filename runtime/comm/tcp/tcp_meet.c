@@ -1,7 +1,7 @@
 /*
  * How ranks of several hosts meet: what the first rank and the others share.
  */
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE	/* O_NOFOLLOW */
 
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <errno.h>
 #include <fcntl.h>

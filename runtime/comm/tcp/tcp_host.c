@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE	/* getrandom */
 
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

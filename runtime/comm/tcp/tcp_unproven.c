@@ -7,7 +7,7 @@
  * closed: so many connections from one host shut out no other host, and a rank
  * that was closed connects again.
  */
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * How a rank finds the first one, and through it all others.
  */
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <errno.h>
 #include <poll.h>

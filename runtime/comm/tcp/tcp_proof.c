@@ -8,7 +8,7 @@
  */
 #define _GNU_SOURCE	/* getrandom */
 
-#include "runtime/comm/tcp_meet.h"
+#include "runtime/comm/tcp/tcp_meet.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  */
 #define _GNU_SOURCE	/* accept4, SOCK_NONBLOCK */
 
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/tcp/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

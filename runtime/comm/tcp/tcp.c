@@ -14,7 +14,7 @@
  */
 #define _GNU_SOURCE	/* epoll_create1 */
 
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/tcp/tcp.h"
 
 #include <errno.h>
 #include <poll.h>

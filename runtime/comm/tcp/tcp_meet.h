@@ -1,5 +1,5 @@
 /*
- * Private to comm/tcp_*.c: how ranks of several hosts meet.
+ * Private to comm/tcp/: how ranks of several hosts meet.
  *
  * The first rank listens where the environment says. Each other rank connects,
  * is greeted, sends which rank of which plan it is and where it listens itself,
@@ -19,7 +19,7 @@
 
 #include <poll.h>
 
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/tcp/tcp.h"
 
 #define RT_TCP_MAGIC 0x31706374636d6c6cu	/* "llmctcp1" */
 /* "on" or "off": whether messages are authenticated; by default if there is a
