@@ -27,7 +27,7 @@ static inline struct emu_cells
 emu_cells_of(struct rt_emu *e, const struct emu_block *b, int64_t at, int64_t n)
 {
 	return (struct emu_cells){ e->shadow->cells[b - e->blocks] + at / 4, at,
-			       at + n };
+				   at + n };
 }
 
 /* The bytes of the range in its first cell; removes them from the range. */
@@ -48,7 +48,7 @@ static inline bool
 emu_cell_fenced(const struct rt_emu *e, const struct emu_cell *c, uint8_t mask)
 {
 	return !c->plain || !(c->wmask & mask) ||
-		c->wclock <= e->shadow->knowers[c->writer].fenced;
+	       c->wclock <= e->shadow->knowers[c->writer].fenced;
 }
 
 /* The last two readers are remembered. */
@@ -89,8 +89,8 @@ emu_may_read(const struct emu_accessor *a, const struct emu_cell *c,
 	     uint8_t mask)
 {
 	return !(c->filling & mask) && (c->init & mask) == mask &&
-		emu_is_ordered(a, mask, c->wmask, c->writer, c->wclock) &&
-		emu_is_ordered(a, mask, c->amask, c->atomic, c->aclock);
+	       emu_is_ordered(a, mask, c->wmask, c->writer, c->wclock) &&
+	       emu_is_ordered(a, mask, c->amask, c->atomic, c->aclock);
 }
 
 struct emu_name emu_name_of(struct rt_emu *e, int who);

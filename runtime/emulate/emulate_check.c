@@ -142,7 +142,7 @@ touch(const void *address, long n, bool write, bool atomic)
 		if (atomic) {
 			emu_cells_check_write(e, e->now, r, true);
 			emu_cells_atomic(r, emu_index(e, e->now),
-				    emu_knower(e, e->now)->clock);
+					 emu_knower(e, e->now)->clock);
 		} else if (write) {
 			emu_cells_write(e, e->now, r.cell, r.at, r.end);
 		} else {
@@ -313,7 +313,7 @@ emu_check_start(struct rt_emu *e)
 	for (i = 0; e->shadow && i < e->nblocks; i++) {
 		memset(e->shadow->cells[i], 0,
 		       (size_t)(e->blocks[i].smem_bytes / 4 + 1) *
-		       sizeof **e->shadow->cells);
+			       sizeof **e->shadow->cells);
 	}
 	if (e->shadow) {
 		emu_past_start(e);

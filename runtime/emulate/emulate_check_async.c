@@ -45,7 +45,7 @@ emu_check_landed(struct rt_emu *e, unsigned at, int64_t n)
 {
 	if (e->shadow) {
 		emu_cells_written(range_at(e, at, n), emu_index(e, e->now),
-			   emu_knower(e, e->now)->clock, true);
+				  emu_knower(e, e->now)->clock, true);
 	}
 }
 
@@ -238,8 +238,8 @@ emu_check_box(struct rt_emu *e, const struct emu_box *x,
 	case EMU_BOX_LOAD:
 		if (!x->mbar->fenced) {
 			emu_fail(e, "the copying unit is given an mbarrier "
-				 "with no fence_mbar_init after its "
-				 "mbar_init");
+				    "with no fence_mbar_init after its "
+				    "mbar_init");
 		}
 		emu_cells_check_write(e, e->now, r, false);
 		mark_filling(r, emu_index(e, e->now), true);
@@ -255,7 +255,7 @@ emu_check_box(struct rt_emu *e, const struct emu_box *x,
 	case EMU_BOX_TAKEN:
 		mark_reading(r, -1);
 		emu_cells_were_read(r, emu_index(e, x->task),
-			  emu_knower(e, x->task)->clock);
+				    emu_knower(e, x->task)->clock);
 		break;
 	}
 }
