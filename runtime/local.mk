@@ -56,10 +56,13 @@ rank_sources = \
 	%D%/comm/tcp/tcp_join.c \
 	%D%/comm/tcp/tcp_meet.c \
 	%D%/comm/tcp/tcp_meet.h \
+	%D%/comm/tcp/tcp_messages.h \
 	%D%/comm/tcp/tcp_place.c \
 	%D%/comm/tcp/tcp_proof.c \
+	%D%/comm/tcp/tcp_read.c \
 	%D%/comm/tcp/tcp_socket.c \
 	%D%/comm/tcp/tcp_unproven.c \
+	%D%/comm/tcp/tcp_write.c \
 	%D%/comm/transport.h \
 	%D%/comm/watch.c \
 	%D%/comm/world.c \
