@@ -45,6 +45,7 @@ rank_sources = \
 	%D%/comm/sha256.c \
 	%D%/comm/shm.c \
 	%D%/comm/shm.h \
+	%D%/comm/shm_files.c \
 	%D%/comm/shm_layout.c \
 	%D%/comm/shm_meet.c \
 	%D%/comm/shm_meet.h \

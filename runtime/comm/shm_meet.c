@@ -11,19 +11,17 @@
  * anything. Received numbers are checked all the same before one is used as an
  * index or a size.
  */
-#define _GNU_SOURCE	/* memfd_create, accept4 */
+#define _GNU_SOURCE	/* accept4 */
 
 #include "runtime/comm/shm_meet.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -35,8 +33,7 @@ enum {
 	 * late */
 	FAREWELL_US = 1000000,
 	/* listing all sockets of the system is slow, and seldom needed */
-	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10,
-	HUGE_BYTES = 2 << 20
+	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10
 };
 
 struct meeting {
@@ -53,111 +50,7 @@ struct meeting {
 	struct rt_shm_answer answer;
 };
 
-/* ---- messages with file descriptors ---- */
-
-static int
-left_ms(double until_us)
-{
-	double left = (until_us - rt_now_us()) * 1e-3;
-
-	return left < 0 ? 0 : left > 1e9 ? 1000000000 : (int)left + 1;
-}
-
-static bool
-can_read(int fd, double until_us)
-{
-	struct pollfd p = { fd, POLLIN, 0 };
-	int n;
-
-	do {
-		n = poll(&p, 1, left_ms(until_us));
-	} while (n < 0 && errno == EINTR);
-	return n > 0;
-}
-
-static bool
-send_message(int sock, const void *at, size_t bytes, const int *fds, int nfds)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
-		struct cmsghdr align;
-	} area;
-	struct iovec v = { (void *)(uintptr_t)at, bytes };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-
-	if (nfds > 0) {
-		struct cmsghdr *h;
-
-		memset(&area, 0, sizeof(area));
-		m.msg_control = area.bytes;
-		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
-		h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)nfds);
-		memcpy(CMSG_DATA(h), fds, sizeof(int) * (size_t)nfds);
-	}
-	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)bytes;
-}
-
-/*
- * Receives a message's bytes and at most `most` file descriptors; -1: none
- * came.  If this process may open no more files, the descriptors of a message
- * are lost: *nfds is -1.
- */
-static ssize_t
-read_message(int sock, double until_us, void *at, size_t bytes, int *fds,
-	     int most, int *nfds)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
-		struct cmsghdr align;
-	} area;
-	struct iovec v = { at, bytes };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
-		.msg_control = area.bytes, .msg_controllen = sizeof(area) };
-	struct cmsghdr *h;
-	ssize_t n;
-	int i;
-
-	*nfds = 0;
-	if (!can_read(sock, until_us)) {
-		return -1;
-	}
-	n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	if (n < 0) {
-		return -1;
-	}
-	for (h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
-		int got[MOST + 1], ngot;
-
-		if (h->cmsg_type != SCM_RIGHTS) {
-			continue;
-		}
-		ngot = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(got, CMSG_DATA(h), sizeof(int) * (size_t)ngot);
-		for (i = 0; i < ngot; i++) {
-			if (*nfds < most) {
-				fds[(*nfds)++] = got[i];
-			} else {
-				close(got[i]);
-			}
-		}
-	}
-	if (m.msg_flags & MSG_TRUNC) {
-		n = -1;	/* longer than any valid message */
-	}
-	if (m.msg_flags & MSG_CTRUNC) {
-		for (i = 0; i < *nfds; i++) {
-			close(fds[i]);
-			fds[i] = -1;
-		}
-		*nfds = -1;
-	}
-	return n;
-}
-
-/* ---- pages ---- */
+/* ---- pages of all ranks ---- */
 
 static enum rt_status
 call_refused(struct rt_error *err, const char *what)
@@ -173,82 +66,20 @@ no_more_files(struct rt_error *err)
 		       "too many open files; raise the limit, ulimit -n");
 }
 
-static int
-new_file(const char *name, int64_t bytes)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC);
-
-	if (fd >= 0 && ftruncate(fd, bytes) != 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-/*
- * Maps a file at the start of a huge page, so that all processes can map it by
- * huge pages: address and file offset must both be aligned.  The address is
- * chosen inside a larger reservation.
- */
-static void *
-map_file(int fd, int64_t bytes, int how)
-{
-	size_t n = bytes ? (size_t)bytes : 1, front;
-	char *area = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	void *p;
-
-	if (area == MAP_FAILED) {
-		return NULL;
-	}
-	front = (HUGE_BYTES - (uintptr_t)area % HUGE_BYTES) % HUGE_BYTES;
-	p = mmap(area + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
-	if (p == MAP_FAILED) {
-		munmap(area, n + HUGE_BYTES);
-		return NULL;
-	}
-	if (front > 0) {
-		munmap(area, front);
-	}
-	n = (n + 4095) / 4096 * 4096;
-	munmap(area + front + n, HUGE_BYTES - front);
-	madvise(p, n, MADV_HUGEPAGE);
-	return p;
-}
-
-/* Opens the file anew, as locks belong to an open file description. */
-static int
-open_again(int fd)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, O_RDWR | O_CLOEXEC);
-}
-
-/* Whether the file is that long: reading beyond its end would raise SIGBUS. */
-static bool
-holds(int fd, int64_t bytes)
-{
-	struct stat st;
-
-	return bytes >= 0 && fstat(fd, &st) == 0 && st.st_size >= bytes;
-}
-
 /* Whether the answer names each rank of the plan at most once. */
 static bool
 is_sound(const struct meeting *m)
 {
 	const struct rt_shm *s = m->c->shm;
 	bool sound = m->answer.ranks[s->me] == m->own.rank &&
-		     holds(m->fds[0], (int64_t)s->segment_bytes);
+		     rt_shm_holds(m->fds[0], (int64_t)s->segment_bytes);
 	int64_t i, k;
 
 	for (i = 0; i < s->n && sound; i++) {
 		sound = m->answer.ranks[i] >= 0 &&
 			m->answer.ranks[i] < m->c->world.size &&
 			(i == s->me ||
-			 holds(m->fds[i + 1], m->answer.arena_bytes[i]));
+			 rt_shm_holds(m->fds[i + 1], m->answer.arena_bytes[i]));
 		for (k = 0; k < i && sound; k++) {
 			sound = m->answer.ranks[k] != m->answer.ranks[i];
 		}
@@ -267,12 +98,12 @@ map_all(struct meeting *m, struct rt_error *err)
 			       "this host is no rank of this plan: what it "
 			       "says of the others makes no sense");
 	}
-	s->segment = map_file(m->fds[0], (int64_t)s->segment_bytes,
-			      PROT_READ | PROT_WRITE);
+	s->segment = rt_shm_map_file(m->fds[0], (int64_t)s->segment_bytes,
+				     PROT_READ | PROT_WRITE);
 	if (!s->segment) {
 		return call_refused(err, "map pages that all ranks share");
 	}
-	s->lock_fd = open_again(m->fds[0]);
+	s->lock_fd = rt_shm_open_again(m->fds[0]);
 	if (s->lock_fd < 0) {
 		return call_refused(err, "open /proc/self/fd");
 	}
@@ -281,7 +112,7 @@ map_all(struct meeting *m, struct rt_error *err)
 		s->local_of[s->rank_of[i]] = i;
 		s->peers[i].arena_bytes = m->answer.arena_bytes[i];
 		s->peers[i].arena = i == s->me ? m->c->arena :
-			map_file(m->fds[i + 1], m->answer.arena_bytes[i],
+			rt_shm_map_file(m->fds[i + 1], m->answer.arena_bytes[i],
 				 PROT_READ);
 		if (!s->peers[i].arena) {
 			return call_refused(err, "map another rank's arena");
@@ -342,14 +173,14 @@ refuse_all(struct meeting *m, struct rt_error *why)
 	snprintf(m->answer.why, sizeof(m->answer.why), "%s", why->message);
 	for (i = 1; i < m->c->shm->n; i++) {
 		if (m->socks[i] >= 0) {
-			send_message(m->socks[i], &m->answer, sizeof(m->answer),
-				     NULL, 0);
+			rt_shm_send(m->socks[i], &m->answer, sizeof(m->answer),
+				    NULL, 0);
 			n++;
 		}
 	}
 	close_files(m);
 	while (m->listener >= 0 && n < m->c->shm->n - 1 &&
-	       rt_now_us() < until && can_read(m->listener, until)) {
+	       rt_now_us() < until && rt_shm_can_read(m->listener, until)) {
 		int sock = accept_ours(m);
 		struct rt_shm_hello h;
 		int none;
@@ -359,8 +190,8 @@ refuse_all(struct meeting *m, struct rt_error *why)
 		}
 		/* unread data would reset the connection before the answer is
 		 * read */
-		read_message(sock, until, &h, sizeof(h), &none, 0, &none);
-		send_message(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		rt_shm_read(sock, until, &h, sizeof(h), &none, 0, &none);
+		rt_shm_send(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		n++;
 	}
@@ -456,7 +287,7 @@ accept_rank(struct meeting *m, int64_t *come, struct rt_error *err)
 		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
 							  : RT_OK;
 	}
-	if (read_message(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
+	if (rt_shm_read(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
 			 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
 		close(sock);
 		if (nfds == 1) {
@@ -471,7 +302,7 @@ accept_rank(struct meeting *m, int64_t *come, struct rt_error *err)
 		m->answer.ok = 0;
 		snprintf(m->answer.why, sizeof(m->answer.why), "%s",
 			 err->message);
-		send_message(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		rt_shm_send(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		close(fd);
 		m->turned_away++;
@@ -530,7 +361,7 @@ accept_all(struct meeting *m, struct rt_error *err)
 			p[i] = (struct pollfd){ m->socks[i], POLLIN, 0 };
 		}
 		p[n] = (struct pollfd){ news > 0 ? news : -1, POLLIN, 0 };
-		if (poll(p, (nfds_t)n + 1, left_ms(m->until_us)) == 0) {
+		if (poll(p, (nfds_t)n + 1, rt_shm_left_ms(m->until_us)) == 0) {
 			return report_missing(m, come, err);
 		}
 		for (i = 1; i < n; i++) {
@@ -560,13 +391,13 @@ start_all(struct meeting *m, struct rt_error *err)
 	int none;
 
 	for (i = 1; i < m->c->shm->n; i++) {
-		if (read_message(m->socks[i], m->until_us, &byte, 1, &none, 0,
-				 &none) != 1) {
+		if (rt_shm_read(m->socks[i], m->until_us, &byte, 1, &none, 0,
+				&none) != 1) {
 			return report_ended(m, i, err);
 		}
 	}
 	for (i = 1; i < m->c->shm->n; i++) {
-		send_message(m->socks[i], &byte, 1, NULL, 0);
+		rt_shm_send(m->socks[i], &byte, 1, NULL, 0);
 	}
 	return RT_OK;
 }
@@ -578,7 +409,7 @@ host_ranks(struct meeting *m, struct rt_error *err)
 	enum rt_status status;
 	int64_t i;
 
-	m->fds[0] = new_file("llmc-segment", (int64_t)s->segment_bytes);
+	m->fds[0] = rt_shm_new_file("llmc-segment", (int64_t)s->segment_bytes);
 	if (m->fds[0] < 0) {
 		return call_refused(err, "make pages that all ranks share");
 	}
@@ -594,8 +425,8 @@ host_ranks(struct meeting *m, struct rt_error *err)
 		status = map_all(m, err);
 	}
 	for (i = 1; i < s->n && status == RT_OK; i++) {
-		if (!send_message(m->socks[i], &m->answer, sizeof(m->answer),
-				  m->fds, (int)s->n + 1)) {
+		if (!rt_shm_send(m->socks[i], &m->answer, sizeof(m->answer),
+				 m->fds, (int)s->n + 1)) {
 			status = report_ended(m, i, err);
 		}
 	}
@@ -676,11 +507,11 @@ join_first(struct meeting *m, struct rt_error *err)
 		return status;
 	}
 	/* if the first rank has closed, its reason can still be read */
-	send_message(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
+	rt_shm_send(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
 	close(m->fds[s->me + 1]);
 	m->fds[s->me + 1] = -1;
-	if (read_message(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
-			 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
+	if (rt_shm_read(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
+			MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
 		return first_ended(m, err);
 	}
 	if (nfds < 0) {
@@ -693,9 +524,9 @@ join_first(struct meeting *m, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	send_message(m->sock, &byte, 1, NULL, 0);
+	rt_shm_send(m->sock, &byte, 1, NULL, 0);
 	/* a byte means go; an answer is the reason why not */
-	n = read_message(m->sock, until, &m->answer, sizeof(m->answer), &none,
+	n = rt_shm_read(m->sock, until, &m->answer, sizeof(m->answer), &none,
 			 0, &none);
 	if (n == (ssize_t)sizeof(m->answer)) {
 		return read_refusal(m, err);
@@ -721,13 +552,13 @@ static enum rt_status
 make_arena(struct meeting *m, struct rt_error *err)
 {
 	struct rt_comm *c = m->c;
-	int fd = new_file("llmc-arena", c->arena_bytes);
+	int fd = rt_shm_new_file("llmc-arena", c->arena_bytes);
 
 	if (fd < 0) {
 		return call_refused(err, "make the arena");
 	}
 	m->fds[c->shm->me + 1] = fd;
-	c->arena = map_file(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
+	c->arena = rt_shm_map_file(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
 	if (!c->arena) {
 		return call_refused(err, "map the arena");
 	}

@@ -65,4 +65,26 @@ int rt_shm_call(const struct rt_comm *c, bool all,
 /* Whether the other end of this connection is a process of this user. */
 bool rt_shm_is_ours(int fd, struct rt_shm_stranger *other);
 
+/* ---- files that ranks share (shm_files.c) ----------------------------- */
+
+int rt_shm_left_ms(double until_us);
+bool rt_shm_can_read(int fd, double until_us);
+bool rt_shm_send(int sock, const void *at, size_t bytes, const int *fds,
+		 int nfds);
+/*
+ * Receives a message's bytes and at most `most` file descriptors; -1: none
+ * came.  If this process may open no more files, the descriptors of a message
+ * are lost: *nfds is -1.
+ */
+ssize_t rt_shm_read(int sock, double until_us, void *at, size_t bytes,
+		    int *fds, int most, int *nfds);
+/* -1 and errno. */
+int rt_shm_new_file(const char *name, int64_t bytes);
+/* NULL and errno; `how` is as for mmap. */
+void *rt_shm_map_file(int fd, int64_t bytes, int how);
+/* Opens the file anew, as locks belong to an open file description. */
+int rt_shm_open_again(int fd);
+/* Whether the file is that long: reading beyond its end would raise SIGBUS. */
+bool rt_shm_holds(int fd, int64_t bytes);
+
 #endif
