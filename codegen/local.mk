@@ -24,17 +24,17 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/cpu_attention_step.c \
 	%D%/cpu/cpu_attention_tile.c \
 	%D%/cpu/cpu_attention_where.c \
-	%D%/cpu/cpu_dot.c \
-	%D%/cpu/cpu_dot.h \
-	%D%/cpu/cpu_dot_ahead.c \
-	%D%/cpu/cpu_dot_pack.c \
-	%D%/cpu/cpu_dot_panels.c \
-	%D%/cpu/cpu_dot_plan.c \
-	%D%/cpu/cpu_dot_steps.c \
-	%D%/cpu/cpu_dot_stream.c \
-	%D%/cpu/cpu_dot_tile.c \
-	%D%/cpu/cpu_dot_view.c \
-	%D%/cpu/cpu_dot_widen.c \
+	%D%/cpu/dot/cpu_dot.c \
+	%D%/cpu/dot/cpu_dot.h \
+	%D%/cpu/dot/cpu_dot_ahead.c \
+	%D%/cpu/dot/cpu_dot_pack.c \
+	%D%/cpu/dot/cpu_dot_panels.c \
+	%D%/cpu/dot/cpu_dot_plan.c \
+	%D%/cpu/dot/cpu_dot_steps.c \
+	%D%/cpu/dot/cpu_dot_stream.c \
+	%D%/cpu/dot/cpu_dot_tile.c \
+	%D%/cpu/dot/cpu_dot_view.c \
+	%D%/cpu/dot/cpu_dot_widen.c \
 	%D%/cpu/cpu_experts.c \
 	%D%/cpu/cpu_experts.h \
 	%D%/cpu/cpu_experts_at.c \

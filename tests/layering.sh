@@ -105,9 +105,11 @@ codegen/experts: experts.h
 	< ir codegen/dot
 codegen/nest: nest.h
 	< ir codegen
+codegen/cpu/dot: cpu_dot.h
+	< ir codegen/llvm codegen/dot codegen/cpu
 codegen/cpu: cpu.h
 	< ir passes/price codegen codegen/llvm codegen/attention codegen/dot
-		codegen/experts codegen/nest
+		codegen/experts codegen/nest codegen/cpu/dot
 codegen/cuda/prelude:
 codegen/cuda/attention:
 	< ir codegen/attention codegen/cuda

@@ -8,7 +8,7 @@
 #ifndef CODEGEN_CPU_EXPERTS_H
 #define CODEGEN_CPU_EXPERTS_H
 
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 #include "codegen/experts/experts.h"
 
 struct experts {

@@ -271,7 +271,7 @@ best_tile_us(const struct cost_contraction *x, const struct tile_limits *c)
 /*
  * A CPU reads the n side of a contraction of up to so many rows in place, and
  * transposes it in registers, which takes as long as so many rows more
- * (codegen/cpu/cpu_dot_stream.c; measured on Zen 4, where a core takes 126
+ * (codegen/cpu/dot/cpu_dot_stream.c; measured on Zen 4, where a core takes 126
  * cycles for a KB of bf16 with one row, 169 with four and 185 with eight, from
  * its caches).  There are no tiles then.
  */

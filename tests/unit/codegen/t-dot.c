@@ -6,7 +6,7 @@
 #include "tests/unit/codegen/t-dot.h"
 #include "tests/unit/shared/t-dot-text.h"
 
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 #include "tests/unit/shared/t-left-out.h"
 
 #define ROUNDS 60

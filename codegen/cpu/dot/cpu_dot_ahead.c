@@ -4,7 +4,7 @@
  * predict, and packing would wait for each line.  A list of addresses works for
  * every view, and costs the microkernel two instructions for each line.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #define LINE 64
 

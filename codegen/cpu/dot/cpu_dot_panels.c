@@ -3,7 +3,7 @@
  * vectors are loaded as they are, and lie in one direction, so that processors
  * prefetch them.  Sums have the order of cpu_dot_stream.c.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #include <string.h>
 

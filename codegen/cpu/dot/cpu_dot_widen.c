@@ -5,7 +5,7 @@
  * AMX an int4 is multiplied by its scale first.  An int8 is from -127 to 127,
  * an int4 from -7 to 7: no byte is -128.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * The steps of a contraction: one that packs and one that multiplies, several
  * times if scratch does not hold all that is packed.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #define PACKED_ROWS 64		/* of an item that packs, about */
 

@@ -7,7 +7,7 @@
  * nodes that follow the dot are computed on an item's tile while that is in a
  * cache.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #include <string.h>
 

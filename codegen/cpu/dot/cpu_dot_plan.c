@@ -3,7 +3,7 @@
  * Nothing here depends on the number of workers, as sums would then have
  * another order: blocks are chosen to divide well among one to eight.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 /* Bytes of packed A, of packed B and of tiles, each; and of a worker.  They are
  * stated in codegen/scratch_bounds.c, too. */

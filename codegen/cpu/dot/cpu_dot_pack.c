@@ -6,7 +6,7 @@
  * other order.  An operand that is contiguous in neither direction is copied
  * element by element.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #define MAX_LANES 16
 #define SPAN 64		/* contiguous rows that are read together, at least */

@@ -3,7 +3,7 @@
  * in memory: if elements along each of its dims are a fixed distance apart,
  * packing reads it in place.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #include <stddef.h>
 

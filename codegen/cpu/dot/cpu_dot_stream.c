@@ -11,7 +11,7 @@
  * the same bits however many rows are computed with it.  Of an int4 a stretch
  * is half a group, which is half a line: both sums are computed at once.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * their triples, as in most models, are whole tiles.  With 16 registers a tile
  * has four rows by three vectors.
  */
-#include "codegen/cpu/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot.h"
 
 #include <string.h>
 
