@@ -94,7 +94,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_parts.c \
 	%D%/cuda/dot/cuda_dot90_put.c \
 	%D%/cuda/dot/cuda_dot90_slots.c \
-	%D%/cuda/dot/cuda_dot90_slots.def \
 	%D%/cuda/dot/cuda_dot90_store.c \
 	%D%/cuda/dot/cuda_dot90_sum.c \
 	%D%/cuda/dot/cuda_dot90_take.c \
@@ -130,7 +129,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/nest/cuda_nest_scatter.c \
 	%D%/cuda/nest/cuda_nest_scope.c \
 	%D%/cuda/nest/cuda_nest_slots.c \
-	%D%/cuda/nest/cuda_nest_slots.def \
 	%D%/cuda/nest/cuda_nest_sums.c \
 	%D%/cuda/nest/cuda_nest_team.c \
 	%D%/dot/dot.c \

@@ -162,12 +162,15 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_gradients.c \
 	%D%/price/cost_kernel.c \
 	%D%/price/cost_keys.c \
+	%D%/price/cost_slots.c \
+	%D%/price/cost_slots.def \
 	%D%/price/price.c \
 	%D%/price/price.h \
 	%D%/price/price_joins.c \
 	%D%/price/price_attention.c \
 	%D%/price/price_contraction.c \
 	%D%/price/price_copies.c \
+	%D%/price/price_epilogue.c \
 	%D%/price/price_facts.c \
 	%D%/price/price_first.c \
 	%D%/price/price_kernel.c \

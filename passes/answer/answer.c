@@ -443,7 +443,8 @@ answer_make(const struct answer_input *in, struct arena *a, struct answer *out)
 		set_link(in, (enum plan_axis)i, out);
 	}
 	out->step_us = in->price->step_us;
-	answer_split_time(in->ranks, in->devs, in->price, a, out->us);
+	answer_split_time(in->ranks, in->devs, in->price, a, out->us,
+			  &out->counted);
 	out->host_us = answer_host_us(in->ranks, in->devs, in->price);
 	set_rates(in, out);
 	set_origins(in, a, out);

@@ -73,6 +73,15 @@ struct answer_rank {
 	int64_t device;		/* bytes that its device has */
 };
 
+/*
+ * What of a step's time is counted in the code of llmc's own kernels: what
+ * follows the products of contractions, and gradients of attention.  All else
+ * is by the measured kernels of others, or by rates of a device.
+ */
+struct answer_counted {
+	double epilogues_us, gradients_us;
+};
+
 struct answer_memory {
 	struct answer_rank *rank;
 	uint32_t nranks, fullest;
@@ -187,6 +196,7 @@ struct answer {
 	 * of a small one; NaN: the axis has one rank */
 	double link_gbs[PLAN_NAXES], link_us[PLAN_NAXES];
 	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
+	struct answer_counted counted;	/* of these */
 	double host_us;		/* of transfers of state to and from hosts, of
 				 * which us[ANSWER_HOST] is not overlapped */
 	struct answer_memory memory;
@@ -267,7 +277,8 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
  */
 void answer_split_time(const struct ranks *r, const struct target_devs *t,
 		       const struct price *p, struct arena *a,
-		       double us[ANSWER_NTIMES]);
+		       double us[ANSWER_NTIMES],
+		       struct answer_counted *counted);
 /* The time of the busiest rank's transfers from and to its host. */
 double answer_host_us(const struct ranks *r, const struct target_devs *t,
 		      const struct price *p);

@@ -273,6 +273,10 @@ add_step(struct json_writer *j, const struct answer *x)
 		add_num(j, answer_times[i].key, x->us[i]);
 	}
 	end_nested(j, '}');
+	begin_nested(j, "counted_us", '{');
+	add_num(j, "epilogues", x->counted.epilogues_us);
+	add_num(j, "attention_gradients", x->counted.gradients_us);
+	end_nested(j, '}');
 	add_num(j, "host_transfers_us", x->host_us);
 	add_num(j, "tokens_s", x->tokens_s);
 	add_num(j, "tokens_s_device", x->tokens_s / (double)x->used);

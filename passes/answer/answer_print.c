@@ -483,6 +483,38 @@ print_origins(const struct answer *x, struct buf *out)
 	}
 }
 
+/* Which part of the step's time is counted in the code that llmc emits. */
+static void
+print_counted(const struct answer *x, struct buf *out)
+{
+	const struct {
+		const char *what;
+		double us;
+	} of[] = {
+		{ "epilogues", x->counted.epilogues_us },
+		{ "gradients of attention", x->counted.gradients_us }
+	};
+	const char *before = "counted in llmc's own kernels: ";
+	const char *after = " of the step";
+	struct answer_list l;
+	size_t i;
+
+	answer_list_begin(&l, out, "prices");
+	for (i = 0; i < sizeof of / sizeof *of; i++) {
+		if (of[i].us > 0) {
+			answer_list_add(&l, "%s%s %.1f%%%s", before,
+					of[i].what, 100 * of[i].us / x->step_us,
+					after);
+			before = after = "";
+		}
+	}
+	if (*before) {
+		answer_list_add(&l, "none counted in llmc's own kernels");
+	}
+	answer_list_add(&l, "all else by others' kernels and rates");
+	answer_list_end(&l);
+}
+
 static void
 print_money(const struct answer *x, struct buf *out)
 {
@@ -578,6 +610,9 @@ answer_print(const struct answer *x, struct buf *out)
 	print_rates(x, out);
 	print_accuracy(x, out);
 	print_origins(x, out);
+	if (x->is_gpu) {
+		print_counted(x, out);
+	}
 	print_money(x, out);
 	print_run(x, out);
 	print_faults(x, out);

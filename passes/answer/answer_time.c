@@ -19,6 +19,7 @@ const struct answer_time_row answer_times[ANSWER_NTIMES] = {
 /* By part of price.c: the time of kernels by their use. */
 struct time_share {
 	double us[PRICE_NPARTS][ANSWER_NTIMES];
+	struct answer_counted counted;
 };
 
 enum use { USE_FORWARD, USE_BACKWARD, USE_UPDATE };
@@ -190,6 +191,8 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 
 	price_kernel(&x->p, k, &f);
 	price_set_mean(&f, x->runs);
+	to->counted.epilogues_us += times * f.put_us;
+	to->counted.gradients_us += times * f.own_us;
 	for (part = 0; part < PRICE_NPARTS; part++) {
 		enum answer_time t = part == PRICE_OFFLOAD ? ANSWER_HOST :
 			x->use == USE_UPDATE ? ANSWER_OPTIMIZER :
@@ -440,7 +443,7 @@ hide_comm(double over_us, double us[ANSWER_NTIMES])
 void
 answer_split_time(const struct ranks *r, const struct target_devs *t,
 		  const struct price *p, struct arena *a,
-		  double us[ANSWER_NTIMES])
+		  double us[ANSWER_NTIMES], struct answer_counted *counted)
 {
 	uint32_t rank = answer_busiest(r, p);
 	struct pricing at = pricing_of(r, t, p, rank);
@@ -451,6 +454,7 @@ answer_split_time(const struct ranks *r, const struct target_devs *t,
 	memset(us, 0, ANSWER_NTIMES * sizeof *us);
 	init(&x, r, &at, a);
 	share_rank(&x, r, a, rank, &s);
+	*counted = s.counted;
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
 	if (fabs(idle) < 1e-9 * p->step_us) {
 		idle = 0;	/* rounding */

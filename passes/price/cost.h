@@ -19,6 +19,54 @@ struct cost {
 	double launch_us;	/* launches; on a link: all latency */
 };
 
+/* ---- cost_slots.c ----------------------------------------------------- */
+
+#define SLOTS(name, slots, what) COSTS_##name,
+enum cost_slot {
+#include "passes/price/cost_slots.def"
+	COSTS_NKINDS
+};
+#undef SLOTS
+
+/* By enum cost_slot. */
+extern const double cost_slots[COSTS_NKINDS];
+
+/*
+ * What a multiprocessor does while a tile's sums are put away
+ * (codegen/cuda/dot/): all who multiply have that tile; or they do where tiles
+ * are large, and take turns where they are small, one multiplying while another
+ * puts away; or one thread multiplies, whose sums lie in tensor memory.
+ */
+enum cost_beside {
+	COST_BESIDE_NONE,
+	COST_BESIDE_TURNS,
+	COST_BESIDE_THREAD
+};
+
+/* What becomes of sums. */
+struct cost_put {
+	/* issue slots of a thread for each, beyond those of a store */
+	double slots;
+	enum cost_beside beside;
+};
+
+/*
+ * What it adds, of so many sums, to products that take so long: what of it does
+ * not run beside products.
+ *
+ * A warp of 32 threads has a slot of one of four schedulers for each
+ * instruction.  Of those who all have one tile, nobody multiplies meanwhile, so
+ * all of it is added.  Two teams in turns multiply at the same time as one puts
+ * away, so the longer of both counts, and the last tile; but their tiles are
+ * small, and wait longer for their operands.  The less of both counts, as code
+ * generation chooses a tile.  A thread that multiplies alone has two tiles in
+ * tensor memory, whatever their size.
+ *
+ * Nothing of it is in cost_contraction_split_us, which so stays the least.
+ */
+double cost_put_us(const struct target_device *d, const struct cost_put *x,
+		   double sums, double math_us);
+
 /* ---- cost_kernel.c ---------------------------------------------------- */
 
 /* C[m,n] = A[m,k] B[k,n], `batch` of them. */
@@ -33,6 +81,7 @@ struct cost_contraction {
 	bool panels;	/* on a CPU that operand lies in panels (codegen.md) */
 	bool widened;	/* on a GPU it has 8 or 4 bits (cuda.md) */
 	bool own_tail;	/* k is cut in the last wave of tiles alone */
+	struct cost_put put;	/* what follows the products, if own_tail */
 	/* on a GPU, elements of the m times k, of the n times k operand are
 	 * copied to shared memory one by one */
 	bool single[2];
@@ -89,7 +138,6 @@ struct cost cost_contraction(const struct target_device *d,
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
-
 #define COST_MAX_LAUNCH 4	/* contractions of one launch */
 
 /*

@@ -330,6 +330,15 @@ limits_of(const struct target_device *d, const struct cost_contraction *x)
 	return c;
 }
 
+/* What follows products that take so long. */
+static double
+own_put_us(const struct target_device *d, const struct cost_contraction *x,
+	   double math_us)
+{
+	return x->own_tail ? cost_put_us(d, &x->put, x->batch * x->m * x->n,
+					 math_us) : 0;
+}
+
 /* Of its operands, of which so much is read for it, and its result. */
 static double
 shared_memory_us(const struct cost_contraction *x, const struct tile_limits *c,
@@ -352,7 +361,7 @@ cost_contraction(const struct target_device *d,
 {
 	bool is_few = target_is_cpu(d) && x->m <= CPU_FEW_ROWS;
 	struct tile_limits c = limits_of(d, x);
-	double widen_us = 0;
+	double widen_us = 0, tiles_us;
 
 	if (x->widened) {
 		widen_us = x->batch * x->n * x->k * c.stored_bytes /
@@ -360,9 +369,10 @@ cost_contraction(const struct target_device *d,
 						: WIDENED_8_BYTES) *
 			    d->clock_mhz * c.units);
 	}
-	return total(is_few ? few_rows_us(d, x, &c)
-		     : fmax(best_tile_us(x, &c), widen_us),
-		     memory_us(x, &c), d->launch_us);
+	tiles_us = is_few ? few_rows_us(d, x, &c)
+		: fmax(best_tile_us(x, &c), widen_us);
+	return total(tiles_us + own_put_us(d, x, tiles_us), memory_us(x, &c),
+		     d->launch_us);
 }
 
 double
@@ -389,6 +399,7 @@ cost_contraction_among_us(const struct target_device *d,
 			own = us * count / all.count;
 		}
 	}
+	own += own_put_us(d, &x[at], own);
 	return fmax(own, shared_memory_us(&x[at], &c, by_rows ? 1 : 1. / n,
 					  by_rows ? 1. / n : 1)) +
 	       d->launch_us / n;
@@ -419,6 +430,7 @@ cost_contraction_summed_us(const struct target_device *d,
 		}
 	}
 	own.out_bytes /= n;
+	own_us += own_put_us(d, &own, best);
 	return fmax(own_us, memory_us(&own, &c)) + d->launch_us / n;
 }
 

@@ -102,6 +102,10 @@ struct price_func {
 	/* of its maps, what the first run of a step does not take, which stores
 	 * sums that others add to, and what of beside_us: price_first.c */
 	double first_us, first_beside_us;
+	/* what is counted in llmc's own code: of its contractions, what follows
+	 * the products (price_epilogue.c); of its attention, the gradients
+	 * (cost_gradients.c) */
+	double put_us, own_us;
 	double kernels;		/* launched, about */
 };
 
@@ -254,6 +258,20 @@ bool price_shares_launch(const struct pricing *p, const struct kernel *k);
  * operands could be copied 16 bytes at a time. */
 struct cost_contraction price_dot(const struct pricing *p,
 				  const struct kernel *k);
+
+/* ---- price_epilogue.c -------------------------------------------------- */
+
+/*
+ * Issue slots of a thread for each element of a contraction's result, for what
+ * follows the products in its kernel of sm_90a or sm_100a: with a store of the
+ * result, if nothing else does.  `shares`: with others of its launch, whose sum
+ * so far is then in registers.
+ */
+double price_put_slots(struct ir_module *m, const struct kernel *k,
+		       bool shares);
+/* The same, beyond those of a store of the result alone. */
+double price_more_slots(struct ir_module *m, const struct kernel *k,
+			bool shares);
 
 /* ---- price_kernel.c --------------------------------------------------- */
 

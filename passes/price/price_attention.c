@@ -293,13 +293,15 @@ own_gradients_us(const struct pricing *p, const struct kernel *k, bool two)
  * search counts. */
 static struct cost
 price_gradients(const struct pricing *p, const struct kernel *k,
-		const struct cost_attention *x)
+		const struct cost_attention *x, struct price_func *f)
 {
 	bool two = price_has_two_kernels(p, k);
 	struct cost c = two ? cost_attention_backward_apart(&p->t->device, x)
 			    : cost_attention_backward(&p->t->device, x);
+	double own_us = own_gradients_us(p, k, two);
 
-	c.us = fmax(c.us, own_gradients_us(p, k, two));
+	f->own_us += own_us > c.us ? own_us : 0;
+	c.us = fmax(c.us, own_us);
 	return c;
 }
 
@@ -351,7 +353,7 @@ price_attention_kernel(struct pricing *p, const struct kernel *k,
 		return;
 	}
 	c = forward ? cost_attention(&p->t->device, &x)
-		    : price_gradients(p, k, &x);
+		    : price_gradients(p, k, &x, f);
 	price_add_part(f, PRICE_ATTENTION, c.us *
 		       (!p->traits->first_flash ? 1
 			: forward ? FIRST_FORWARD : FIRST_BACKWARD));

@@ -214,6 +214,23 @@ set_copies(const struct pricing *p, const struct kernel *k,
 	}
 }
 
+/* What follows its products; cost_put_us has the rule that hides it.  Of 8 bits
+ * a thread of sm_90a has two registers for a sum, so tiles of both are small,
+ * and those of teams in turns smaller than pays. */
+static void
+set_put(struct pricing *p, const struct kernel *k, bool shares,
+	struct cost_contraction *x)
+{
+	bool threads = strcmp(p->t->device.arch, "sm_90a") != 0;
+
+	if (!x->own_tail) {
+		return;
+	}
+	x->put.slots = price_more_slots(p->m, k, shares);
+	x->put.beside = threads ? COST_BESIDE_THREAD
+		: x->rate == TARGET_FP8 ? COST_BESIDE_NONE : COST_BESIDE_TURNS;
+}
+
 /* ---- launches of several ---- */
 
 /* Whether the copying unit can load the operands of a member of a launch. */
@@ -348,6 +365,22 @@ share_us(const struct pricing *p, const struct kernel *k,
 
 /* ---- a kernel ---- */
 
+/* What its products take, and what follows them. */
+static void
+price_products(const struct pricing *p, const struct kernel *k, bool shares,
+	       const struct cost_contraction *x, struct price_func *f)
+{
+	struct cost_contraction plain = *x;
+	double us = shares ? share_us(p, k, x) : price_dot_us(p, x);
+
+	price_add_part(f, PRICE_MATRIX, us);
+	if (x->put.slots > 0) {
+		plain.put.slots = 0;
+		f->put_us += us - (shares ? share_us(p, k, &plain)
+					  : price_dot_us(p, &plain));
+	}
+}
+
 void
 price_contraction_kernel(struct pricing *p, const struct kernel *k,
 			 struct price_func *f)
@@ -357,9 +390,9 @@ price_contraction_kernel(struct pricing *p, const struct kernel *k,
 
 	set_copies(p, k, &x);
 	shares = shares_launch(p, k, &x);
+	set_put(p, k, shares, &x);
 	f->kernels += !(shares && kernel_follows(k));
-	price_add_part(f, PRICE_MATRIX, shares ? share_us(p, k, &x)
-					       : price_dot_us(p, &x));
+	price_products(p, k, shares, &x, f);
 	price_extra_bytes(p, k, &x, shares, f);
 	if (price_is_narrowed(p, k) && price_narrowing_bytes(p, k) > 0) {
 		price_bytes(p, COST_MAP, price_narrowing_bytes(p, k), 1, f);

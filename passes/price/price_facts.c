@@ -23,6 +23,8 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->drives_us += times * from->drives_us;
 	to->first_us += times * from->first_us;
 	to->first_beside_us += times * from->first_beside_us;
+	to->put_us += times * from->put_us;
+	to->own_us += times * from->own_us;
 	to->kernels += times * from->kernels;
 }
 

@@ -239,6 +239,8 @@ hash_dot(const struct target_device *on, const struct cost_contraction *x)
 	hash_add(&key, num_bits(x->batch));
 	hash_add(&key, num_bits(x->out_bytes));
 	hash_add(&key, num_bits(x->stored_bytes));
+	hash_add(&key, num_bits(x->put.slots));
+	hash_add(&key, x->put.beside);
 	hash_add(&key, (uint64_t)x->rate << 6 | x->single[1] << 5 |
 		      x->single[0] << 4 | x->own_tail << 3 |
 		      x->widened << 2 | x->panels << 1 | x->narrow);

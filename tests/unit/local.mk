@@ -32,6 +32,7 @@ unit_tests += \
 	%D%/price/t-cost \
 	%D%/cuda/t-cuda-driver \
 	%D%/cuda/t-cuda-parts \
+	%D%/cuda/t-cuda-slots \
 	%D%/cuda/t-mutants \
 	%D%/runtime/t-device \
 	%D%/frontend/t-import \
@@ -64,6 +65,7 @@ unit_tests += \
 	%D%/cuda/t-prelude \
 	%D%/price/t-price \
 	%D%/price/t-price-run \
+	%D%/price/t-put \
 	%D%/runtime/t-rank \
 	%D%/passes/t-recompute \
 	%D%/ir/t-rng \

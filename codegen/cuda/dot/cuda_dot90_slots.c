@@ -1,26 +1,8 @@
 /*
  * What the instructions cost that follow a tile's products, as counted in
- * kernels; cuda_dot90_slots.def has the counts.
+ * kernels; passes/price/cost_slots.def has the counts.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
-
-#define SLOTS(name, slots, what) DOT90_##name,
-enum dot90_slots {
-#include "codegen/cuda/dot/cuda_dot90_slots.def"
-	DOT90_NSLOTS
-};
-#undef SLOTS
-
-#define SLOTS(name, slots, what) slots,
-static const double slots_of[DOT90_NSLOTS] = {
-#include "codegen/cuda/dot/cuda_dot90_slots.def"
-};
-#undef SLOTS
-
-/* What a thread does for each part of a tile that goes through shared memory,
- * whatever the part has: where it lies, which of its sums are in it, and two
- * barriers (counted 2026-11-30: 40 of 324 for a part of 32 columns). */
-#define PART 40
 
 double
 dot90_nest_slots(const struct cu_dot *d)
@@ -44,12 +26,13 @@ dot90_nest_slots(const struct cu_dot *d)
 static double
 epilogue_slots(const struct dot90 *p)
 {
-	double each = slots_of[DOT90_COPY] + p->nest_slots;
+	double each = cost_slots[COSTS_COPY] + p->nest_slots;
 	int64_t parts = p->cols / p->part *
 			(dot90_by_warps(p) ? dot90_units(p) : 1);
 
 	return each * (double)(p->rows * p->cols) /
-	       (double)dot90_team_threads(p) + PART * (double)parts;
+	       (double)dot90_team_threads(p) +
+	       cost_slots[COSTS_PART] * (double)parts;
 }
 
 /* Of a launch. */
@@ -81,12 +64,12 @@ dot90_put_slots(const struct dot90 *p)
 		return epilogue_slots(p);
 	}
 	if (p->box) {
-		each = slots_of[p->adds ? DOT90_ADD_BOX : DOT90_BOX];
+		each = cost_slots[p->adds ? COSTS_ADD_BOX : COSTS_BOX];
 	} else if (!p->part) {
-		each = slots_of[d->result == CU_DOT_ADD ? DOT90_ADD
-						       : DOT90_STORE];
+		each = cost_slots[d->result == CU_DOT_ADD ? COSTS_ADD
+						       : COSTS_STORE];
 	} else {
-		each = slots_of[DOT90_ADD_HALF];
+		each = cost_slots[COSTS_ADD_HALF];
 	}
 	return each * (double)(p->rows * p->cols) /
 	       (double)dot90_team_threads(p);

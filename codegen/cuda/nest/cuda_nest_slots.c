@@ -11,19 +11,6 @@
 
 #include <string.h>
 
-#define SLOTS(name, slots, what) COSTS_##name,
-enum costs {
-#include "codegen/cuda/nest/cuda_nest_slots.def"
-	COSTS_NKINDS
-};
-#undef SLOTS
-
-#define SLOTS(name, slots, what) slots,
-static const double slots_of[COSTS_NKINDS] = {
-#include "codegen/cuda/nest/cuda_nest_slots.def"
-};
-#undef SLOTS
-
 /* Of the elements that a root stores. */
 struct box_cost {
 	const struct nest *n;
@@ -81,13 +68,13 @@ access_slots(const struct box_cost *c, nest_id place, uint32_t memory)
 {
 	switch (c->n->memory.at[memory].where) {
 	case NEST_LEAF:
-		return slots_of[COSTS_SHARED];
+		return cost_slots[COSTS_SHARED];
 	case NEST_TABLE:
-		return slots_of[COSTS_TABLE];
+		return cost_slots[COSTS_TABLE];
 	default:
 		return is_vector(c, place)
-			? slots_of[COSTS_ACCESS] / c->lanes
-			: slots_of[COSTS_SINGLE];
+			? cost_slots[COSTS_ACCESS] / c->lanes
+			: cost_slots[COSTS_SINGLE];
 	}
 }
 
@@ -96,8 +83,8 @@ widen_slots(const struct box_cost *c, uint32_t memory)
 {
 	int64_t bytes = bytes_of(c, memory);
 
-	return bytes == 1 ? slots_of[COSTS_WIDEN_8]
-		: bytes == 2 ? slots_of[COSTS_WIDEN] : 0;
+	return bytes == 1 ? cost_slots[COSTS_WIDEN_8]
+		: bytes == 2 ? cost_slots[COSTS_WIDEN] : 0;
 }
 
 static bool
@@ -124,10 +111,10 @@ function_slots(const struct nest_expr *x)
 
 	for (i = 0; i < sizeof of / sizeof *of; i++) {
 		if (of[i][0] == x->op) {
-			return slots_of[of[i][1]];
+			return cost_slots[of[i][1]];
 		}
 	}
-	return slots_of[COSTS_PLAIN];
+	return cost_slots[COSTS_PLAIN];
 }
 
 /* Slots of an expression that is no load, once its operands are there. */
@@ -144,14 +131,15 @@ expr_slots(const struct box_cost *c, const struct nest_expr *x)
 	case NEST_ADD:
 	case NEST_SUB:
 		return x->kind == NEST_FLOAT && (is_fused(c, x->a) ||
-			is_fused(c, x->b)) ? 0 : slots_of[COSTS_PLAIN];
+			is_fused(c, x->b)) ? 0 : cost_slots[COSTS_PLAIN];
 	case NEST_MUL:
-		return slots_of[x->kind == NEST_WIDE ? COSTS_TURN
+		return cost_slots[x->kind == NEST_WIDE ? COSTS_TURN
 						     : COSTS_PLAIN];
 	case NEST_DIV:
-		return slots_of[x->kind == NEST_INT ? COSTS_PLAIN : COSTS_DIV];
+		return cost_slots[x->kind == NEST_INT ? COSTS_PLAIN
+						      : COSTS_DIV];
 	case NEST_CAST:
-		return x->kind == NEST_WIDE ? 0 : slots_of[COSTS_WIDEN];
+		return x->kind == NEST_WIDE ? 0 : cost_slots[COSTS_WIDEN];
 	default:
 		return function_slots(x);
 	}
@@ -180,7 +168,7 @@ count(struct box_cost *c, nest_id id)
 	}
 	c->slots += often * expr_slots(c, x);
 	/* each element of the row is added to what a thread has so far */
-	c->slots += x->over ? slots_of[COSTS_PLAIN] : 0;
+	c->slots += x->over ? cost_slots[COSTS_PLAIN] : 0;
 	count(c, x->a);
 	count(c, x->b);
 	count(c, x->c);
@@ -193,10 +181,10 @@ count_root(struct box_cost *c, const struct nest_root *r)
 
 	count(c, r->value);
 	c->slots += store + (bytes_of(c, r->memory) < 4
-			     ? slots_of[COSTS_ROUND] : 0);
+			     ? cost_slots[COSTS_ROUND] : 0);
 	if (r->add) {
 		c->slots += store + widen_slots(c, r->memory) +
-			    slots_of[COSTS_PLAIN];
+			    cost_slots[COSTS_PLAIN];
 	}
 }
 

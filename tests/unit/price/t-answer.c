@@ -146,6 +146,7 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	struct ranks r;
 	struct price p;
 	struct sched_timeline line;
+	struct answer_counted counted;
 	const char *why = "?";
 	double sum = 0;
 	uint32_t base;
@@ -164,7 +165,13 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	assert_true(s && ranks_open(&r, m, s, NULL, &why));
 	price_devs(&r, &t, &c.perm, &devs);
 	assert_true(price_step(&r, &devs, &traits, &c.perm, &p, &why));
-	answer_split_time(&r, &devs, &p, &c.perm, us);
+	answer_split_time(&r, &devs, &p, &c.perm, us, &counted);
+	/* these are parts of contractions and of attention */
+	assert_true(counted.epilogues_us >= 0);
+	assert_true(counted.epilogues_us < us[ANSWER_MATRIX] +
+					   us[ANSWER_RECOMPUTE]);
+	assert_true(counted.gradients_us >= 0);
+	assert_true(counted.gradients_us < us[ANSWER_ATTENTION]);
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		assert_true(us[i] >= -1e-6 * p.step_us);
 		sum += us[i];
@@ -240,9 +247,10 @@ test_recompute(void **state)
 		snprintf(pins, sizeof pins, "%s,recompute=full", plans[i]);
 		times_of(dense, pins, full);
 		assert_true(none[ANSWER_RECOMPUTE] == 0);
-		/* no kernel of a contraction is both */
+		/* no kernel of a contraction is both; what it is fused with
+		 * may differ */
 		assert_true(fabs(full[ANSWER_MATRIX] / none[ANSWER_MATRIX] - 1)
-			    < 0.03);
+			    < 0.05);
 		assert_true(fabs(full[ANSWER_ATTENTION] /
 				 none[ANSWER_ATTENTION] - 1) < 0.03);
 		/* a forward pass is a third of the work, and most of it is

@@ -1,0 +1,608 @@
+/*
+ * What follows the products of a contraction in its kernel, in issue slots of a
+ * thread for each element of the result: what the kernel's nodes load, compute
+ * and store, by the counts of cost_slots.def.
+ *
+ * Nodes become expressions as code generation makes them (codegen/nest/), each
+ * once, and an expression counts as in cuda_nest_slots.c: once for each
+ * element, or less often where it does not change along a vector, or is the
+ * same for both halves of a rotation, which one thread has; what changes
+ * nowhere is computed before the loops and is free.  A product that is only
+ * added to something is part of the addition.
+ */
+#include "passes/price/price.h"
+
+#include <string.h>
+
+#define MOST_EXPRS 256	/* what is beyond is not counted */
+#define MOST_DEPTH 64	/* of nodes that use each other */
+#define VECTOR_BYTES 16	/* of the widest of what lies along vectors */
+/* Columns of a part of a tile in shared memory, and rows of it that a warp has:
+ * cuda_dot90_put.c. */
+#define PART_COLS 32
+#define PART_ROWS 16
+#define WARP 32
+
+/* What an expression changes with: rows of the result, its last dim, and which
+ * half of a rotation's dim. */
+enum {
+	BY_ROWS = 1,
+	BY_LAST = 2,
+	BY_HALF = 4
+};
+
+/* Besides ops: numbers; a value in memory, or the contraction's sum; half of a
+ * rotation, and a sum over a row. */
+enum {
+	PUT_NUMBER = IR_OP_COUNT,
+	PUT_LOAD,
+	PUT_SUM,
+	PUT_ANGLE,
+	PUT_SIN,
+	PUT_SIGN,
+	PUT_REDUCED
+};
+
+struct put_expr {
+	uint16_t op;
+	uint8_t by;
+	uint32_t a, b, uses;	/* of LOAD and SUM, a is the value; of a
+				 * partner in a rotation, b is 1 */
+	double number;
+};
+
+struct epilogue {
+	struct ir_module *m;
+	const struct kernel *k;
+	const struct ir_node *dot;
+	dim_id last;		/* dim of the result along which vectors lie */
+	bool shares;		/* a sum so far is in registers */
+	bool halves;		/* its rotations are of two halves */
+	double lanes;
+	uint32_t n, depth;
+	struct put_expr at[MOST_EXPRS];
+};
+
+/* ---- expressions ---- */
+
+static uint8_t
+by_of(const struct epilogue *e, uint16_t op, uint32_t a, uint32_t b)
+{
+	return op == PUT_NUMBER ? 0
+		: (uint8_t)(e->at[a].by | e->at[b].by);
+}
+
+/* Expression 0 is none. */
+static uint32_t
+make(struct epilogue *e, struct put_expr x)
+{
+	uint32_t i;
+
+	for (i = 1; i < e->n; i++) {
+		if (e->at[i].op == x.op && e->at[i].a == x.a &&
+		    e->at[i].b == x.b && e->at[i].number == x.number) {
+			return i;
+		}
+	}
+	if (e->n == MOST_EXPRS) {
+		return 0;
+	}
+	e->at[e->n] = x;
+	return e->n++;
+}
+
+static uint32_t
+apply(struct epilogue *e, uint16_t op, uint32_t a, uint32_t b)
+{
+	return make(e, (struct put_expr){ .op = op, .a = a, .b = b,
+				      .by = by_of(e, op, a, b) });
+}
+
+static uint32_t
+number(struct epilogue *e, double v)
+{
+	return make(e, (struct put_expr){ .op = PUT_NUMBER, .number = v });
+}
+
+static uint8_t
+by_type(const struct epilogue *e, const struct ir_type *t)
+{
+	bool last = ir_type_has(t, e->last);
+
+	return (uint8_t)((t->ndims > last ? BY_ROWS : 0) |
+			 (last ? BY_LAST | (e->halves ? BY_HALF : 0) : 0));
+}
+
+static uint32_t
+memory(struct epilogue *e, uint16_t op, value_id v)
+{
+	return make(e, (struct put_expr){ .op = op, .a = v,
+				      .by = by_type(e, ir_type(e->m, v)) });
+}
+
+/* ---- nodes ---- */
+
+static uint32_t value(struct epilogue *e, value_id v);
+
+/* A map that ops.def defines by other maps. */
+static uint32_t
+defined(struct epilogue *e, const struct ir_definition *d, uint32_t x)
+{
+	uint32_t stack[IR_MAX_DEFINE], top = 0, i;
+
+	for (i = 0; i < d->n; i++) {
+		const struct ir_define_step *s = &d->step[i];
+
+		if (s->kind == IR_DEFINE_OPERAND) {
+			stack[top++] = x;
+		} else if (s->kind != IR_DEFINE_MAP) {
+			stack[top++] = number(e, s->kind == IR_DEFINE_NUMBER
+				? s->number : -1.0 - s->key);
+		} else if (ir_ops[s->op].nargs == 2) {
+			top--;
+			stack[top - 1] = apply(e, s->op, stack[top - 1],
+					       stack[top]);
+		} else {
+			stack[top - 1] = apply(e, s->op, stack[top - 1], 0);
+		}
+	}
+	return stack[0];
+}
+
+/*
+ * An element and its partner times the cosine and the sine of an angle, which
+ * both halves have.  Of neighbours each computes the angle, and which of the
+ * two it is.
+ */
+static uint32_t
+rotated(struct epilogue *e, uint32_t x)
+{
+	uint32_t other = make(e, (struct put_expr){
+		.op = PUT_SUM, .by = e->at[x].by, .a = e->dot->result,
+		.b = 1 });
+	uint32_t angle = make(e, (struct put_expr){
+		.op = PUT_ANGLE, .by = BY_ROWS | BY_LAST });
+	uint32_t sin = apply(e, PUT_SIN, angle, 0);
+	uint32_t own = apply(e, IR_MUL, x, apply(e, IR_COS, angle, 0));
+	uint32_t sign = e->halves ? number(e, -1)
+		: make(e, (struct put_expr){ .op = PUT_SIGN, .by = BY_LAST });
+
+	other = apply(e, IR_MUL, other, sin);
+	return apply(e, IR_ADD, own, apply(e, IR_MUL, other, sign));
+}
+
+/* A sum over the last dim, of which a thread has a vector. */
+static uint32_t
+reduced(struct epilogue *e, const struct ir_node *n, uint32_t x)
+{
+	return make(e, (struct put_expr){ .op = PUT_REDUCED, .a = x,
+				      .by = BY_ROWS, .number = n->op });
+}
+
+static uint32_t
+normed(struct epilogue *e, const struct ir_node *n, uint32_t x)
+{
+	uint32_t sum = reduced(e, n, apply(e, IR_MUL, x, x));
+
+	x = apply(e, IR_MUL, x, apply(e, IR_RSQRT, sum, 0));
+	sum = value(e, ir_args(e->m, n)[1]);
+	return apply(e, IR_MUL, x, sum);
+}
+
+static bool
+is_rotation(const struct ir_node *n)
+{
+	return n->op == IR_ROPE || n->op == IR_ROPE_AT;
+}
+
+/* The sum so far of contractions that add up is among a tile's sums. */
+static bool
+is_handed(const struct epilogue *e, value_id v)
+{
+	return e->shares && e->k->launch && e->k->launch->sums &&
+	       kernel_follows(e->k) &&
+	       kernel_makes(e->k->launch->of[e->k->launch->at - 1], v);
+}
+
+static uint32_t
+node(struct epilogue *e, const struct ir_node *n)
+{
+	const value_id *args = ir_args(e->m, n);
+	uint32_t a = value(e, args[0]);
+	struct ir_definition d;
+
+	if (n->nargs == 2 && ir_is(n->op, IRF_MAP)) {
+		if (is_handed(e, args[0]) || is_handed(e, args[1])) {
+			return is_handed(e, args[1]) ? a : value(e, args[1]);
+		}
+		return apply(e, n->op, a, value(e, args[1]));
+	}
+	if (ir_define(n->op, &d)) {
+		return defined(e, &d, a);
+	}
+	if (is_rotation(n)) {
+		return rotated(e, a);
+	}
+	if (n->op == IR_RMSNORM) {
+		return normed(e, n, a);
+	}
+	return ir_is(n->op, IRF_ROWWISE) ? reduced(e, n, a)
+		: ir_is(n->op, IRF_MAP) ? apply(e, n->op, a, 0) : a;
+}
+
+/* What a view shows, as long as no node of the kernel has made it. */
+static value_id
+shown(const struct epilogue *e, value_id v)
+{
+	node_id id = e->m->values.at[v].node;
+	const struct ir_node *n = ir_node(e->m, id);
+
+	while (id && !kernel_has_node(e->k, id) && n->nargs == 1 &&
+	       ir_is(n->op, IRF_MOVES)) {
+		v = ir_args(e->m, n)[0];
+		id = e->m->values.at[v].node;
+		n = ir_node(e->m, id);
+	}
+	return v;
+}
+
+static uint32_t
+value(struct epilogue *e, value_id v)
+{
+	value_id from = shown(e, v);
+	node_id id = e->m->values.at[from].node;
+	const struct ir_node *n = ir_node(e->m, id);
+	uint32_t x;
+
+	if (n == e->dot) {
+		return memory(e, PUT_SUM, from);
+	}
+	if (id && n->op == IR_CONST) {
+		return number(e, n->result);
+	}
+	if (!id || !kernel_has_node(e->k, id) || n->nargs == 0 ||
+	    e->depth == MOST_DEPTH) {
+		return memory(e, id && n->op == IR_DROPOUT_MASK
+			      ? IR_DROPOUT_MASK : PUT_LOAD, v);
+	}
+	e->depth++;
+	x = node(e, n);
+	e->depth--;
+	return x;
+}
+
+/* ---- slots ---- */
+
+static int64_t
+bytes_of(const struct epilogue *e, value_id v)
+{
+	return (int64_t)ir_elem_bytes(ir_type(e->m, v)->dtype);
+}
+
+static bool
+is_vector(const struct epilogue *e, value_id v)
+{
+	const struct ir_type *t = ir_type(e->m, v);
+
+	return t->ndims > 0 && t->dims[t->ndims - 1] == e->last;
+}
+
+static double
+access_slots(const struct epilogue *e, value_id v)
+{
+	return is_vector(e, v) ? cost_slots[COSTS_ACCESS] / e->lanes
+			       : cost_slots[COSTS_SINGLE];
+}
+
+static double
+widen_slots(const struct epilogue *e, value_id v)
+{
+	int64_t bytes = bytes_of(e, v);
+
+	return bytes == 1 ? cost_slots[COSTS_WIDEN_8]
+		: bytes == 2 ? cost_slots[COSTS_WIDEN] : 0;
+}
+
+static double
+how_often(const struct epilogue *e, uint8_t by)
+{
+	double often = by & BY_LAST ? 1 : 1 / e->lanes;
+
+	return !by ? 0 : e->halves && !(by & BY_HALF) ? often / 2 : often;
+}
+
+static bool
+is_fused(const struct epilogue *e, uint32_t i)
+{
+	return e->at[i].op == IR_MUL && e->at[i].uses == 1 && e->at[i].by;
+}
+
+/* Slots of a map, once its operands are there. */
+static double
+map_slots(const struct epilogue *e, const struct put_expr *x)
+{
+	static const struct {
+		uint16_t op;
+		uint8_t slots, and;
+	} of[] = {
+		{ IR_EXP, COSTS_EXP, COSTS_NKINDS },
+		{ IR_LOG, COSTS_LOG, COSTS_NKINDS },
+		{ IR_SQRT, COSTS_SQRT, COSTS_NKINDS },
+		{ IR_RSQRT, COSTS_SQRT, COSTS_DIV },
+		{ IR_TANH, COSTS_TANH, COSTS_NKINDS },
+		{ IR_SIGMOID, COSTS_SIGMOID, COSTS_NKINDS },
+		{ IR_ERF, COSTS_ERF, COSTS_NKINDS },
+		{ IR_COS, COSTS_ROTATE, COSTS_NKINDS },
+		{ PUT_SIN, COSTS_ROTATE, COSTS_NKINDS },
+		{ PUT_ANGLE, COSTS_TABLE, COSTS_TURN },
+		{ PUT_REDUCED, COSTS_REDUCE, COSTS_NKINDS },
+		{ IR_DROPOUT_MASK, COSTS_KEEPS, COSTS_NKINDS },
+		{ IR_DIV, COSTS_DIV, COSTS_NKINDS },
+		{ IR_QUANTIZE, COSTS_DIV, COSTS_NKINDS },
+		{ IR_STEP, COSTS_PLAIN, COSTS_PLAIN }
+	};
+	double plain = cost_slots[COSTS_PLAIN];
+	size_t i;
+
+	if (x->op == IR_CAST || x->op == IR_CACHE || x->op == PUT_NUMBER) {
+		return 0;
+	}
+	if (x->op == IR_ADD || x->op == IR_SUB) {
+		return is_fused(e, x->a) || is_fused(e, x->b) ? 0 : plain;
+	}
+	if (x->op == PUT_SIGN) {	/* two indices, and two choices */
+		return 4 * plain;
+	}
+	if (x->op == IR_GELU_ERF) {	/* with three products, a sum in one */
+		return cost_slots[COSTS_ERF] + 4 * plain;
+	}
+	for (i = 0; i < sizeof of / sizeof *of; i++) {
+		if (of[i].op == x->op) {
+			return cost_slots[of[i].slots] +
+			       (of[i].and < COSTS_NKINDS
+				? cost_slots[of[i].and] : 0);
+		}
+	}
+	return plain;
+}
+
+static double
+expr_slots(const struct epilogue *e, const struct put_expr *x)
+{
+	double often = how_often(e, x->by);
+
+	switch (x->op) {
+	case PUT_SUM:
+		return cost_slots[COSTS_SHARED];
+	case PUT_LOAD:
+		return often * (access_slots(e, x->a) + widen_slots(e, x->a));
+	case PUT_REDUCED:	/* each element is added to what a thread has */
+		return often * map_slots(e, x) + cost_slots[COSTS_PLAIN];
+	default:
+		return often * map_slots(e, x);
+	}
+}
+
+/* Of a result, or of a sum that it is added to. */
+static double
+root_slots(const struct epilogue *e, value_id v, bool adds)
+{
+	double store = access_slots(e, v);
+	double round = bytes_of(e, v) < 4 ? cost_slots[COSTS_ROUND] : 0;
+
+	return how_often(e, by_type(e, ir_type(e->m, v))) *
+	       (store + round +
+		(adds ? store + widen_slots(e, v) +
+			cost_slots[COSTS_PLAIN] : 0));
+}
+
+/* ---- a kernel ---- */
+
+static void
+widen_lanes(struct epilogue *e, value_id v, int64_t *widest)
+{
+	if (is_vector(e, v) && bytes_of(e, v) > *widest) {
+		*widest = bytes_of(e, v);
+	}
+}
+
+/* As many as make 16 bytes of the widest that lies along vectors. */
+static void
+set_lanes(struct epilogue *e)
+{
+	int64_t widest = 2;
+	uint32_t i;
+
+	for (i = 1; i < e->n; i++) {
+		if (e->at[i].op == PUT_LOAD) {
+			widen_lanes(e, e->at[i].a, &widest);
+		}
+	}
+	for (i = 0; i < e->k->outputs.n; i++) {
+		if (e->k->outputs.at[i].value) {
+			widen_lanes(e, e->k->outputs.at[i].value, &widest);
+		}
+	}
+	e->lanes = VECTOR_BYTES / (double)widest;
+}
+
+static void
+count_uses(struct epilogue *e)
+{
+	uint32_t i;
+
+	for (i = 1; i < e->n; i++) {
+		if (e->at[i].op != PUT_LOAD && e->at[i].op != PUT_SUM) {
+			e->at[e->at[i].a].uses++;
+			e->at[e->at[i].b].uses++;
+		}
+	}
+}
+
+/* The values that are stored, or added to a sum, one after the other. */
+static value_id
+root(const struct epilogue *e, uint32_t i, bool *adds)
+{
+	const struct kernel *k = e->k;
+	const struct ir_node *n;
+
+	if (i < k->outputs.n) {
+		*adds = false;
+		return k->outputs.at[i].value;
+	}
+	n = ir_node(e->m, k->nodes.at[i - k->outputs.n]);
+	*adds = price_adds(n);
+	return ir_is(n->op, IRF_SINK) && n->nargs ? ir_args(e->m, n)[0] : 0;
+}
+
+static double
+nest_slots(struct epilogue *e)
+{
+	uint32_t roots = e->k->outputs.n + e->k->nodes.n, i;
+	double slots = 0;
+	bool adds;
+
+	for (i = 0; i < roots; i++) {
+		value_id v = root(e, i, &adds);
+
+		e->at[v ? value(e, v) : 0].uses++;
+	}
+	count_uses(e);
+	set_lanes(e);
+	for (i = 0; i < roots; i++) {
+		value_id v = root(e, i, &adds);
+
+		slots += v ? root_slots(e, v, adds) : 0;
+	}
+	for (i = 1; i < e->n; i++) {
+		slots += expr_slots(e, &e->at[i]);
+	}
+	return slots;
+}
+
+/* Columns that go through shared memory at a time: of whole rows of the last
+ * dim, as rotations and reductions need. */
+static double
+part_cols(const struct epilogue *e)
+{
+	const struct ir_type *t = ir_type(e->m, e->dot->result);
+	double most = (double)ir_most(e->m, ir_dim_size(e->m, e->last),
+				      t->cut[t->ndims - 1]);
+	bool whole = e->halves;
+	uint32_t i;
+
+	for (i = 0; i < e->k->nodes.n; i++) {
+		whole |= ir_is(ir_node(e->m, e->k->nodes.at[i])->op,
+			       IRF_ROWWISE);
+	}
+	return whole && most > PART_COLS ? most : PART_COLS;
+}
+
+/* The only node besides the contraction and casts; NULL: none, or several. */
+static const struct ir_node *
+only_other(const struct epilogue *e, uint32_t *others)
+{
+	const struct ir_node *one = NULL;
+	uint32_t i;
+
+	*others = 0;
+	for (i = 0; i < e->k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(e->m, e->k->nodes.at[i]);
+		bool counts = n != e->dot && n->op != IR_CAST &&
+			      !ir_is(n->op, IRF_MOVES | IRF_SOURCE);
+
+		if (counts && n->nargs == 2 && n->op == IR_ADD &&
+		    (is_handed(e, ir_args(e->m, n)[0]) ||
+		     is_handed(e, ir_args(e->m, n)[1]))) {
+			continue;
+		}
+		one = counts ? n : one;
+		*others += counts;
+	}
+	return *others == 1 ? one : NULL;
+}
+
+/* Whether it adds an operand that lies as the sums do, as a residual. */
+static bool
+adds_alike(const struct epilogue *e, const struct ir_node *n)
+{
+	const value_id *args = ir_args(e->m, n);
+	const struct ir_type *t = ir_type(e->m, n->result);
+
+	return n->op == IR_ADD && e->k->outputs.n == 1 &&
+	       ir_elem_bytes(t->dtype) == 2 && args[0] != args[1] &&
+	       ir_type_equal(t, ir_type(e->m, args[0])) &&
+	       ir_type_equal(t, ir_type(e->m, args[1]));
+}
+
+static double
+plain_slots(const struct epilogue *e)
+{
+	value_id v = e->k->outputs.n ? e->k->outputs.at[0].value : 0;
+
+	return cost_slots[bytes_of(e, v ? v : e->dot->result) < 4
+		? COSTS_BOX : COSTS_STORE];
+}
+
+static double
+slots_of(struct epilogue *e)
+{
+	uint32_t others;
+	const struct ir_node *n = only_other(e, &others);
+
+	if (!others) {
+		return plain_slots(e);
+	}
+	if (n && price_adds(n)) {
+		return cost_slots[bytes_of(e, ir_args(e->m, n)[0]) < 4
+			? COSTS_ADD_BOX : COSTS_ADD];
+	}
+	if (n && adds_alike(e, n)) {
+		return cost_slots[COSTS_ADD_BOX];
+	}
+	return cost_slots[COSTS_COPY] + nest_slots(e) +
+	       cost_slots[COSTS_PART] * WARP / PART_ROWS / part_cols(e);
+}
+
+static void
+open_epilogue(struct epilogue *e, struct ir_module *m, const struct kernel *k,
+	      bool shares)
+{
+	const struct ir_type *t;
+	uint32_t i;
+
+	memset(e, 0, sizeof *e);
+	e->m = m;
+	e->k = k;
+	e->shares = shares;
+	e->dot = price_main_node(m, k, IRF_CONTRACTS, IRF_PAIRS);
+	t = ir_type(m, e->dot->result);
+	e->last = t->ndims ? t->dims[t->ndims - 1] : 0;
+	e->n = 1;
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		e->halves |= is_rotation(n) &&
+			     !ir_attr(m, n, IR_ATTR_INTERLEAVED);
+	}
+}
+
+double
+price_put_slots(struct ir_module *m, const struct kernel *k, bool shares)
+{
+	struct epilogue e;
+
+	open_epilogue(&e, m, k, shares);
+	return slots_of(&e);
+}
+
+double
+price_more_slots(struct ir_module *m, const struct kernel *k, bool shares)
+{
+	struct epilogue e;
+	double more;
+
+	open_epilogue(&e, m, k, shares);
+	more = slots_of(&e) - plain_slots(&e);
+	return more > 0 ? more : 0;
+}

@@ -1,0 +1,111 @@
+/*
+ * What the price counts for an epilogue, from the nodes of a kernel, is what
+ * code generation counts in the kernel that it emits: issue slots of a thread
+ * after the products of a tile, which a comment of the kernel states.
+ */
+#include "tests/unit/cuda/t-cuda.h"
+
+#include "passes/price/price.h"
+
+#define OPEN "llmc-ir 1\ndim b = 4\ndim s = 1024\ndim k = 4096\n" \
+	"dim q = 32\ndim d = 128\nmodel {\n" \
+	"  %0 = weight name=\"x\" : bf16[b, s, k]\n" \
+	"  %1 = weight name=\"w\" : bf16[q, d, k]\n" \
+	"  %2 = weight name=\"o\" : bf16[b, s, q, d]\n" \
+	"  %3 = weight name=\"v\" : bf16[q, d]\n"
+#define DOT "  %4 = dot %0, %1 over=k : bf16[b, s, q, d]\n"
+#define ROTATED " interleaved" ALL
+#define ALL " : bf16[b, s, q, d]\n"
+
+#define THREADS 256	/* that have the sums of a tile of 128 x 256 */
+#define TILE "tiles of 128 x 256,"
+
+static const struct {
+	const char *name, *text;
+} epilogues[] = {
+	{ "stored", DOT "  return %4\n}\n" },
+	{ "a residual", DOT "  %5 = add %2, %4" ALL "  return %5\n}\n" },
+	{ "a sum of 16 bits", DOT
+		"  accumulate %4 name=\"g\"\n  return %0\n}\n" },
+	{ "a sum of 32 bits", "  %4 = dot_f32 %0, %1 over=k : f32[b, s, q, d]\n"
+		"  accumulate %4 name=\"g\"\n  return %0\n}\n" },
+	{ "a bias", DOT "  %5 = add %4, %3" ALL "  return %5\n}\n" },
+	{ "a gate", DOT "  %5 = silu %2" ALL "  %6 = mul %4, %5" ALL
+		"  return %6\n}\n" },
+	{ "a gate, and its operand", DOT "  %5 = silu %2" ALL
+		"  %6 = mul %4, %5" ALL "  return %6, %4\n}\n" },
+	{ "silu's gradient", DOT "  %5 = sigmoid %2" ALL "  %6 = silu %2" ALL
+		"  %7 = mul %4, %6" ALL "  %8 = mul %2, %5" ALL
+		"  %9 = sub %5, %8" ALL "  %10 = mul %4, %9" ALL
+		"  return %7, %10\n}\n" },
+	{ "gelu of a bias", DOT "  %5 = add %4, %3" ALL "  %6 = gelu %5" ALL
+		"  return %6\n}\n" },
+	{ "gelu by erf", DOT "  %5 = gelu_erf %4" ALL "  return %5\n}\n" },
+	{ "a cap", DOT "  %5 = tanh %4" ALL "  %6 = mul %5, %2" ALL
+		"  return %6\n}\n" },
+	{ "a quotient", DOT "  %5 = div %2, %4" ALL "  return %5\n}\n" },
+	{ "a rotation", DOT "  %5 = rope %4 seq=s theta=10000" ALL
+		"  return %5\n}\n" },
+	{ "a rotation by neighbours", DOT
+		"  %5 = rope %4 seq=s theta=10000" ROTATED
+		"  return %5\n}\n" },
+	{ "a rotation, and the operand", DOT
+		"  %5 = rope %4 seq=s theta=10000" ALL
+		"  return %5, %4\n}\n" },
+	{ "exponentials", DOT "  %5 = exp %4" ALL "  %6 = log %5" ALL
+		"  %7 = sqrt %2" ALL "  %8 = add %6, %7" ALL
+		"  return %5, %8\n}\n" }
+};
+
+#define NEPILOGUES (sizeof epilogues / sizeof *epilogues)
+
+/* Slots that the text of a kernel states. */
+static double
+stated(const char *source)
+{
+	const char *at = strstr(source, "after the products: some ");
+
+	assert_non_null(strstr(source, TILE));
+	assert_non_null(at);
+	return strtod(at + strlen("after the products: some "), NULL);
+}
+
+static void
+test_counts(void **state)
+{
+	bool all = true;
+	struct tc c;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < NEPILOGUES; i++) {
+		const struct tk_kernel *x;
+		double price, code;
+		struct tc_module *m;
+
+		tc_open(&c, NULL, "sm_90a");
+		c.unrun = true;
+		tc_text(&c, arena_printf(&c.a, "%s%s", OPEN,
+					 epilogues[i].text), 0);
+		m = c.modules.at[0];
+		assert_int_equal(m->t.kernels.n, 1);
+		x = &m->t.kernels.at[0];
+		code = stated(x->made[0].source);
+		price = price_put_slots(m->t.m, x->k, false) * 128 * 256 /
+			THREADS;
+		printf("%-24s %6.0f %6.0f\n", epilogues[i].name, code, price);
+		all &= fabs(price / code - 1) < 0.01;
+		tc_close(&c);
+	}
+	assert_true(all);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
