@@ -75,11 +75,11 @@ struct answer_rank {
 
 /*
  * What of a step's time is counted in the code of llmc's own kernels: what
- * follows the products of contractions, and gradients of attention.  All else
- * is by the measured kernels of others, or by rates of a device.
+ * follows the products of contractions, and attention.  All else is by the
+ * measured kernels of others, or by rates of a device.
  */
 struct answer_counted {
-	double epilogues_us, gradients_us;
+	double epilogues_us, attention_us;
 };
 
 struct answer_memory {

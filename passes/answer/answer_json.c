@@ -275,7 +275,7 @@ add_step(struct json_writer *j, const struct answer *x)
 	end_nested(j, '}');
 	begin_nested(j, "counted_us", '{');
 	add_num(j, "epilogues", x->counted.epilogues_us);
-	add_num(j, "attention_gradients", x->counted.gradients_us);
+	add_num(j, "attention", x->counted.attention_us);
 	end_nested(j, '}');
 	add_num(j, "host_transfers_us", x->host_us);
 	add_num(j, "tokens_s", x->tokens_s);

@@ -492,7 +492,7 @@ print_counted(const struct answer *x, struct buf *out)
 		double us;
 	} of[] = {
 		{ "epilogues", x->counted.epilogues_us },
-		{ "gradients of attention", x->counted.gradients_us }
+		{ "attention", x->counted.attention_us }
 	};
 	const char *before = "counted in llmc's own kernels: ";
 	const char *after = " of the step";

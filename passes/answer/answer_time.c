@@ -192,7 +192,7 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	price_kernel(&x->p, k, &f);
 	price_set_mean(&f, x->runs);
 	to->counted.epilogues_us += times * f.put_us;
-	to->counted.gradients_us += times * f.own_us;
+	to->counted.attention_us += times * f.own_us;
 	for (part = 0; part < PRICE_NPARTS; part++) {
 		enum answer_time t = part == PRICE_OFFLOAD ? ANSWER_HOST :
 			x->use == USE_UPDATE ? ANSWER_OPTIMIZER :

@@ -152,6 +152,7 @@ whole_us(const struct bound *b, const struct target_device *d,
 {
 	struct cost_contraction x = w->dot;
 	struct cost_attention a = w->pairs;
+	double us, pairs;
 	struct cost c;
 
 	if (!w->attends) {
@@ -165,7 +166,12 @@ whole_us(const struct bound *b, const struct target_device *d,
 	a.batch *= sequences;
 	c = w->backward ? cost_attention_backward_least(d, &a)
 			: cost_attention(d, &a);
-	return c.us - c.launch_us;
+	us = c.us - c.launch_us;
+	pairs = a.batch * a.heads * a.queries * a.keys * (a.causal ? 0.5 : 1);
+	return !price_has_own_attention(b->space->traits, d) ? us
+		: fmin(us, w->backward
+			   ? cost_gradients_least_us(d, pairs, a.head_dim)
+			   : cost_forward_least_us(d, pairs, a.head_dim));
 }
 
 static double

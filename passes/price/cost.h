@@ -246,6 +246,18 @@ bool cost_joint_is_less(const struct cost_gradients *g,
 double cost_gradients_us(const struct target_device *d,
 			 const struct cost_gradients *g,
 			 const struct cost_joint *j);
+/* What kernels that make gradients of so many pairs of a query and a key take
+ * together at least, one or two: their tiles alone, evenly on all units. */
+double cost_gradients_least_us(const struct target_device *d, double pairs,
+			       double head_dim);
+/* What forward takes on sm_90a.  It reads neither scratch nor how keys are
+ * shared; a causal mask is of as many keys as queries. */
+double cost_forward_us(const struct target_device *d,
+		       const struct cost_gradients *g);
+/* What kernels that have so many pairs of a query and a key together take at
+ * least: the same, without whole tiles, items and launches. */
+double cost_forward_least_us(const struct target_device *d, double pairs,
+			     double head_dim);
 /*
  * Whether a CPU makes them in one step, whose workers have all queries of a
  * head of keys in their cache.  It reads the sizes from batches to d.

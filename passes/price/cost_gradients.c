@@ -1,7 +1,7 @@
 /*
- * Whether one kernel or step makes all three gradients of attention, on sm_90a
- * and on CPUs, and what they take on sm_90a, where one does that is faster than
- * two: in cycles of a multiprocessor at its boost clock.
+ * What llmc's kernels of attention take on sm_90a, in cycles of a
+ * multiprocessor at its boost clock; and whether one kernel or step makes all
+ * three gradients, there and on CPUs: on sm_90a where one is faster than two.
  *
  * Two warpgroups of a block multiply and compute, and each waits for what it
  * has multiplied.  So little of one overlaps with the other that a tile takes
@@ -27,6 +27,15 @@
 #define SLOTS_ONE 1386
 #define SLOTS_TWO 1354
 #define SLOTS_TWO_EACH 5.1
+/* The same of forward, for a tile of 128 queries and 128 keys: 633 of a warp
+ * with heads of 128, 585 with heads of 64; and what an item, 128 queries of a
+ * head, takes besides its tiles: 1033 of a warp. */
+#define SLOTS_FORWARD 1074
+#define SLOTS_FORWARD_EACH 1.5
+#define SLOTS_ITEM 2066
+#define FORWARD_QUERIES 128
+/* Of a tile of gradients. */
+#define TILE_PAIRS ((double)(COST_JOINT_KEYS * COST_JOINT_QUERIES))
 /* Bytes that reach memory in a cycle, for each of its multiprocessors: 3.35
  * TB/s, 132 of them, 1.83 GHz, at 0.9. */
 #define BYTES 12.5
@@ -95,9 +104,7 @@ divide(const struct cost_gradients *g, struct cost_joint *j)
 static double
 tile_cycles(int64_t products, double slots)
 {
-	double pairs = COST_JOINT_KEYS * COST_JOINT_QUERIES;
-
-	return SHOWN * (pairs * (double)products / RATE + slots);
+	return SHOWN * (TILE_PAIRS * (double)products / RATE + slots);
 }
 
 /* Cycles of a block's longest row of tiles, for one head. */
@@ -193,6 +200,61 @@ cost_gradients_us(const struct target_device *d,
 	return cycles / d->clock_mhz + 3 * d->launch_us +
 	       rows * (double)g->dv * 4 /
 	       (d->memory_bytes_us * d->memory_eff);
+}
+
+double
+cost_gradients_least_us(const struct target_device *d, double pairs,
+			double head_dim)
+{
+	double one = SHOWN * (5 * head_dim / RATE + SLOTS_ONE / TILE_PAIRS);
+	double two = SHOWN * (7 * head_dim / RATE +
+			      (SLOTS_TWO + SLOTS_TWO_EACH * head_dim) /
+			      TILE_PAIRS);
+
+	return pairs * (one < two ? one : two) /
+	       ((double)d->units * d->clock_mhz);
+}
+
+/* ---- forward ---- */
+
+/* Cycles of a pair of a query and a key, a tile's share each. */
+static double
+pair_cycles(double d, double dv)
+{
+	double slots = SLOTS_FORWARD + SLOTS_FORWARD_EACH * (d + dv) / 2;
+
+	return SHOWN * ((d + dv) / RATE +
+			slots / (FORWARD_QUERIES * COST_JOINT_KEYS));
+}
+
+/*
+ * Blocks take items one after the other, the longest first, so the last ones to
+ * end have a short one more.  Without a mask all are as long.
+ */
+double
+cost_forward_us(const struct target_device *d, const struct cost_gradients *g)
+{
+	double units = (double)g->units;
+	int64_t rows = blocks_of(g->queries, FORWARD_QUERIES);
+	double items = (double)(g->batches * g->kv * g->shared * rows);
+	double tile = pair_cycles((double)g->d, (double)g->dv) *
+		      FORWARD_QUERIES * COST_JOINT_KEYS;
+	double row = (double)blocks_of(g->keys, COST_JOINT_KEYS) * tile +
+		     SLOTS_ITEM;
+	double mean = g->causal
+		? tile * (double)(rows + 1) / 2 + SLOTS_ITEM : row;
+	double all = g->causal ? items * mean / units + tile
+		: (double)blocks_of((int64_t)items, g->units) * row;
+
+	return (all > row ? all : row) / d->clock_mhz + d->launch_us;
+}
+
+double
+cost_forward_least_us(const struct target_device *d, double pairs,
+		      double head_dim)
+{
+	return pairs * pair_cycles(head_dim, head_dim) /
+	       ((double)d->units * d->clock_mhz);
 }
 
 /* ---- on a CPU ---- */

@@ -103,8 +103,8 @@ struct price_func {
 	 * sums that others add to, and what of beside_us: price_first.c */
 	double first_us, first_beside_us;
 	/* what is counted in llmc's own code: of its contractions, what follows
-	 * the products (price_epilogue.c); of its attention, the gradients
-	 * (cost_gradients.c) */
+	 * the products (price_epilogue.c); of its attention, what has prices of
+	 * its own (cost_gradients.c) */
 	double put_us, own_us;
 	double kernels;		/* launched, about */
 };
@@ -229,6 +229,10 @@ void price_attention_kernel(struct pricing *p, const struct kernel *k,
 		     struct price_func *f);
 /* Whether two kernels make the gradients that it has, with seven products. */
 bool price_has_two_kernels(const struct pricing *p, const struct kernel *k);
+/* Whether the code is llmc's own, with kernels for sm_90a: those have prices of
+ * their own (cost_gradients.c). */
+bool price_has_own_attention(const struct price_traits *t,
+			     const struct target_device *d);
 /* False: two do so, whatever else is in the kernel. */
 bool price_may_have_one_kernel(const struct pricing *p,
 			       const struct kernel *k);

@@ -1,7 +1,7 @@
 /*
  * The time of a kernel of attention: forward, or all of its gradients.  On
- * llmc's own code the gradients are priced as the kernels or steps that code
- * generation emits, one or two: both ask cost_gradients.c, and the plan's
+ * llmc's own code both are priced as the kernels or steps that code generation
+ * emits; of gradients one or two: both ask cost_gradients.c, and the plan's
  * tiles.
  */
 #include "passes/price/price.h"
@@ -289,8 +289,7 @@ own_gradients_us(const struct pricing *p, const struct kernel *k, bool two)
 		: cost_joint_choose(&g, &j) ? cost_gradients_us(d, &g, &j) : 0;
 }
 
-/* All gradients.  No less than such kernels are known to take, on which the
- * search counts. */
+/* All gradients. */
 static struct cost
 price_gradients(const struct pricing *p, const struct kernel *k,
 		const struct cost_attention *x, struct price_func *f)
@@ -300,8 +299,59 @@ price_gradients(const struct pricing *p, const struct kernel *k,
 			    : cost_attention_backward(&p->t->device, x);
 	double own_us = own_gradients_us(p, k, two);
 
-	f->own_us += own_us > c.us ? own_us : 0;
-	c.us = fmax(c.us, own_us);
+	f->own_us += fmax(own_us - p->t->device.launch_us, 0);
+	c.us = own_us > 0 ? fmax(own_us, c.memory_us + c.launch_us) : c.us;
+	return c;
+}
+
+/* ---- forward ---- */
+
+bool
+price_has_own_attention(const struct price_traits *t,
+			const struct target_device *d)
+{
+	return strcmp(d->arch, "sm_90a") == 0 && !d->plan_only && price_ours(t);
+}
+
+/*
+ * What llmc's own kernel of sm_90a takes forward; 0: it is not known.  Kernels
+ * for sm_80 have wider heads, other types and few rows; of windows, cut
+ * sequences and keys that values select nothing is counted.
+ */
+static double
+own_forward_us(const struct pricing *p, const struct kernel *k,
+	       const struct ir_node *n)
+{
+	const struct kernel_attention *a = k->work->attention;
+	uint8_t dtype = ir_type(p->m, ir_args(p->m, n)[0])->dtype;
+	struct cost_gradients g = {
+		.batches = (int64_t)a->batch, .kv = (int64_t)a->heads,
+		.shared = 1, .queries = (int64_t)a->s, .keys = (int64_t)a->t,
+		.d = (int64_t)a->d, .dv = (int64_t)a->v, .causal = a->causal,
+		.units = p->t->device.units
+	};
+
+	if (!price_has_own_attention(p->traits, &p->t->device) ||
+	    n->op != IR_ATTENTION || k->work->coll.axes || a->window > 0 ||
+	    (dtype != IR_BF16 && dtype != IR_F16) || !is_whole(p->m, n) ||
+	    g.d > COST_JOINT_HEAD || g.dv > COST_JOINT_HEAD || g.d % 8 != 0 ||
+	    g.dv % 8 != 0 || (g.causal && g.queries != g.keys) ||
+	    g.queries <= COST_JOINT_QUERIES || g.keys <= COST_JOINT_QUERIES) {
+		return 0;
+	}
+	return cost_forward_us(&p->t->device, &g);
+}
+
+static struct cost
+price_forward(const struct pricing *p, const struct kernel *k,
+	      const struct ir_node *n, const struct cost_attention *x,
+	      struct price_func *f)
+{
+	struct cost c = cost_attention(&p->t->device, x);
+	double own_us = own_forward_us(p, k, n);
+
+	f->own_us += fmax(own_us - c.launch_us, 0);
+	c.us = own_us > 0 ? fmax(own_us, c.memory_us + c.launch_us) : c.us;
 	return c;
 }
 
@@ -352,7 +402,7 @@ price_attention_kernel(struct pricing *p, const struct kernel *k,
 		price_unfused(p, &x, forward, f);
 		return;
 	}
-	c = forward ? cost_attention(&p->t->device, &x)
+	c = forward ? price_forward(p, k, n, &x, f)
 		    : price_gradients(p, k, &x, f);
 	price_add_part(f, PRICE_ATTENTION, c.us *
 		       (!p->traits->first_flash ? 1

@@ -56,16 +56,31 @@ whole_us(struct pricing *p, const struct kernel *k)
 	return f.total_us;
 }
 
+/* What gradients take at least by llmc's own kernels of sm_90a, one or two,
+ * which is more than forward takes; INFINITY if there are none of these. */
+static double
+own_gradients_us(const struct pricing *p, const struct kernel *k)
+{
+	const struct kernel_attention *a = k->work->attention;
+	double pairs = a->batch * a->heads * a->s * a->t *
+		       (a->causal ? 0.5 : 1);
+
+	return price_has_own_attention(p->traits, &p->t->device)
+		? cost_gradients_least_us(&p->t->device, pairs,
+					  fmin(a->d, a->v)) : INFINITY;
+}
+
 /*
  * Other nodes in its kernel may have its gradients made by one kernel or by
- * two, as operands are then in memory or not: the less of both counts.
+ * two, or by those that have no price of their own, as operands are then in
+ * memory or not: the least of them counts.
  */
 static double
 attention_us(struct pricing *p, const struct kernel *k)
 {
 	struct price_traits traits = *p->traits;
 	struct pricing five = *p;
-	double us = whole_us(p, k);
+	double us = fmin(whole_us(p, k), own_gradients_us(p, k));
 
 	if (!price_may_have_one_kernel(p, k)) {
 		return us;
@@ -123,7 +138,7 @@ attention_each_us(struct pricing *p, const struct kernel *k)
 	all.work = &work;
 	all.parts = NULL;
 	price_kernel(p, &all, &f);
-	return f.us[PRICE_ATTENTION] / LONG;
+	return fmin(f.us[PRICE_ATTENTION] / LONG, own_gradients_us(p, k));
 }
 
 double

@@ -64,8 +64,8 @@ unit_tests += \
 	%D%/passes/t-plan \
 	%D%/cuda/t-prelude \
 	%D%/price/t-price \
+	%D%/price/t-own \
 	%D%/price/t-price-run \
-	%D%/price/t-put \
 	%D%/runtime/t-rank \
 	%D%/passes/t-recompute \
 	%D%/ir/t-rng \
