@@ -84,6 +84,7 @@ command -v "${LLMC_NVDISASM:-nvdisasm}" >/dev/null ||
 	{ [ $failed -eq 0 ] && skip 'no nvdisasm: set LLMC_NVDISASM'; exit 1; }
 need nvrtc llvm linker
 "$top_srcdir/bench/gpu/sass" check small-90 narrow-90 tensor-100 experts-100 \
-	small-80 small-89 serve-int4-90 serve-int4-80 serve-f8-89 >out 2>err ||
+	small-80 small-89 serve-int4-90 serve-int4-100 serve-int4-80 \
+	serve-f8-89 >out 2>err ||
 	bad 'kernels are worse than they were'
 exit $failed
