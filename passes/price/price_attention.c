@@ -289,7 +289,8 @@ own_gradients_us(const struct pricing *p, const struct kernel *k, bool two)
 		: cost_joint_choose(&g, &j) ? cost_gradients_us(d, &g, &j) : 0;
 }
 
-/* All gradients. */
+/* All gradients; with traits no less than the formula, on which bounds of other
+ * software's code count. */
 static struct cost
 price_gradients(const struct pricing *p, const struct kernel *k,
 		const struct cost_attention *x, struct price_func *f)
@@ -299,8 +300,10 @@ price_gradients(const struct pricing *p, const struct kernel *k,
 			    : cost_attention_backward(&p->t->device, x);
 	double own_us = own_gradients_us(p, k, two);
 
-	f->own_us += fmax(own_us - p->t->device.launch_us, 0);
-	c.us = own_us > 0 ? fmax(own_us, c.memory_us + c.launch_us) : c.us;
+	if (own_us > 0 && (own_us > c.us || price_ours(p->traits))) {
+		f->own_us += fmax(own_us - p->t->device.launch_us, 0);
+		c.us = fmax(own_us, c.memory_us + c.launch_us);
+	}
 	return c;
 }
 
