@@ -112,14 +112,27 @@ print_json(struct ir_module *m, const struct search_report *r, uint32_t i,
 	buf_puts(out, " }");
 }
 
+static void
+print_bound(struct buf *out, const char *key, double us)
+{
+	if (isfinite(us)) {
+		buf_printf(out, "  \"%s\": %.9g,\n", key, us);
+	} else {
+		buf_printf(out, "  \"%s\": null,\n", key);
+	}
+}
+
 void
 answer_print_plans_json(struct ir_module *m, const struct search_report *r,
 			struct buf *out)
 {
 	uint32_t i;
 
-	buf_printf(out, "{\n  \"version\": 1,\n  \"bound_us\": %.9g,\n"
-		   "  \"plans\": [", r->bound_us);
+	buf_puts(out, "{\n  \"version\": 1,\n");
+	print_bound(out, "bound_us", r->bound_us);
+	print_bound(out, "ways_bound_us", r->ways_us);
+	print_bound(out, "hosts_bound_us", r->hosts_us);
+	buf_puts(out, "  \"plans\": [");
 	for (i = 0; i < r->found.n; i++) {
 		buf_puts(out, i ? "," : "");
 		print_json(m, r, i, out);
@@ -133,6 +146,16 @@ static void
 line(struct buf *out, const char *what, double n)
 {
 	buf_printf(out, "  %-42s %14.0f\n", what, n);
+}
+
+/* What the gap says nothing of. */
+static void
+beside(struct buf *out, const char *what, double us)
+{
+	if (isfinite(us)) {
+		buf_printf(out, "    not in it: %s, none below %.3f ms\n",
+			   what, us / 1e3);
+	}
 }
 
 void
@@ -164,4 +187,6 @@ answer_print_search(const struct search_report *r, struct buf *out)
 	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms: "
 		   "a gap of %.1f%%\n", best / 1e3, r->bound_us / 1e3,
 		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
+	beside(out, "other ways for stages of one rank", r->ways_us);
+	beside(out, "parameters on hosts", r->hosts_us);
 }

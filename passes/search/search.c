@@ -166,6 +166,7 @@ look_and_settle(struct search *s)
 	double guess_us;
 
 	s->open_us = INFINITY;
+	s->out->ways_us = s->out->hosts_us = INFINITY;
 	cluster(s, ndegrees < FIRST ? ndegrees : FIRST);
 	s->guessing = true;
 	walk(s, INFINITY, want);
@@ -188,6 +189,13 @@ look_and_settle(struct search *s)
 }
 
 /* ---- the report ---- */
+
+/* What is not below the best plan is of no interest. */
+static void
+keep_lower(struct search_report *r, double *us)
+{
+	*us = r->found.n && *us < r->found.at[0].step_us ? *us : INFINITY;
+}
 
 static const char *
 copy(struct arena *a, const char *text)
@@ -299,6 +307,16 @@ release(struct search *s)
 	space_release(&s->space);
 }
 
+/* Whether plans might keep weights on hosts, if these had the memory. */
+static bool
+has_hosts(const struct ir_module *m, const struct search_options *o)
+{
+	const struct target *t = o->target;
+
+	return !o->compiled && !ir_setting(m, "plan.offload") &&
+	       target_span(t, 0, t->groups.n - 1)->device.host_bytes_us > 0;
+}
+
 /* One of the two searches of search_run(). */
 static bool
 search_space(struct ir_module *m, const struct search_options *o, bool streams,
@@ -315,12 +333,17 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 	memset(out, 0, sizeof *out);
 	out->pins = pins_text(m, a);
 	out->in_order = o->target->groups.n > 1;
+	s.may_stream = !streams && has_hosts(m, o) &&
+		target_span(o->target, 0, o->target->groups.n - 1)
+			->device.host_memory_bytes > 0;
 	ok = prepare(&s);
 	if (ok) {
 		search_ahead_open(&s);
 		look_and_settle(&s);
 		out->refused = !out->found.n && !piece_ready(&s.pieces);
 		search_count(&s);
+		keep_lower(out, &out->ways_us);
+		keep_lower(out, &out->hosts_us);
 		keep_report(a, out);
 	}
 	if (o->ahead) {
@@ -328,16 +351,6 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 	}
 	release(&s);
 	return ok;
-}
-
-/* Whether plans might keep weights on hosts, if these had the memory. */
-static bool
-has_hosts(const struct ir_module *m, const struct search_options *o)
-{
-	const struct target *t = o->target;
-
-	return !o->compiled && !ir_setting(m, "plan.offload") &&
-	       target_span(t, 0, t->groups.n - 1)->device.host_bytes_us > 0;
 }
 
 /* All memory of devices, hosts and drives. */

@@ -122,6 +122,13 @@ struct search_report {
 	/* several kinds of node, of which only the target's order is tried */
 	bool in_order;
 	double bound_us;	/* no plan of the space takes less */
+	/*
+	 * What plans take at least of which bound_us says nothing; INFINITY:
+	 * none of them is quicker than those found.  Stages of one rank have
+	 * other ways to recompute, which take more in sum or share slots in
+	 * groups; parameters are on hosts.
+	 */
+	double ways_us, hosts_us;
 	/* size of the space, and what became of it */
 	double space;		/* plans in it */
 	uint64_t groups;	/* sets of degrees */

@@ -234,10 +234,11 @@ is_as_before(const struct trial *x, uint32_t stage)
  * The bound of a rank is its work and the time that it waits, before its first
  * forward and after its last backward, while earlier ranks process the first
  * and the last microbatch.  With a split backward, weight halves may fill the
- * wait at the end, so only forward counts.
+ * wait at the end, so only forward counts.  others: these may have other
+ * choices.
  */
 static double
-pipeline_us(struct trial *x)
+pipeline_us(struct trial *x, bool others)
 {
 	uint32_t pp = (uint32_t)x->t->g->pp, priced = 0, i;
 	bool only = x->t->nmicrobatches == 1;	/* the last is the first */
@@ -257,10 +258,11 @@ pipeline_us(struct trial *x)
 		}
 		priced = x->again[i] ? priced : i;
 		us = is_as_before(x, i) ? us
-			: action_us(x, i, priced, SCHED_F, only) +
-			  action_us(x, i, priced, SCHED_B, only) +
-			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
-		around += us;
+			: others ? x->least[priced][SCHED_F] +
+				   x->least[priced][SCHED_B]
+				 : action_us(x, i, priced, SCHED_F, only) +
+				   action_us(x, i, priced, SCHED_B, only);
+		around += us + x->p.hop_us * (x->t->sched->split ? 1 : 2);
 	}
 	return most;
 }
@@ -277,7 +279,7 @@ trial_bound(struct trial *x)
 	if (!compose(x)) {
 		return false;
 	}
-	x->bound_us = pipeline_us(x) - x->left_us;
+	x->bound_us = pipeline_us(x, false) - x->left_us;
 	return true;
 }
 
@@ -294,6 +296,13 @@ update_us(const struct trial *x)
 			      hides * x->p.update[i].data_us);
 	}
 	return us;
+}
+
+double
+trial_others_us(struct trial *x)
+{
+	return pipeline_us(x, true) - x->left_us +
+	       update_us(x) * (1 - PIECE_NEAR);
 }
 
 /* ---- against the plans found ---- */

@@ -215,7 +215,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 {
 	uint32_t i;
 
-	f->left_us = 0;
+	f->left_us = f->grouped_us = 0;
 	for (i = 0; i < f->n; i++) {
 		f->x->choice[f->of[i]] = 0;
 	}
@@ -375,6 +375,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		x->chosen[rank] = has <= TRIAL_CUT;
 		all = has > all ? has : all;
 		x->left_us += (double)x->t->nmicrobatches * f.left_us;
+		x->grouped_us += (double)x->t->nmicrobatches * f.grouped_us;
 		if (all == TRIAL_FITS && is_new(&f) &&
 		    (!trial_bound(x) || trial_is_above(x, true))) {
 			all = TRIAL_CUT;
@@ -382,6 +383,10 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 	}
 	if (all == TRIAL_OPEN && is_left_open(x)) {
 		x->s->open_us = fmin(x->s->open_us, x->bound_us);
+	}
+	if (x->grouped_us > 0 && all <= TRIAL_CUT && !x->s->guessing) {
+		x->s->out->ways_us = fmin(x->s->out->ways_us,
+			fmax(x->bound_us - x->grouped_us, x->any_us));
 	}
 	x->s->out->full += all > TRIAL_CUT;
 	if (all > TRIAL_CUT && asked) {
@@ -448,6 +453,6 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		return TRIAL_FULL;
 	}
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	x->left_us = 0;
+	x->left_us = x->grouped_us = 0;
 	return fit_ranks(x, f);
 }

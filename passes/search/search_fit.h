@@ -32,7 +32,8 @@ struct trial_rank {
 	uint32_t tries;		/* programs of the plan that lacked memory */
 	double taken;		/* see trial_choose */
 	bool full;		/* a rank before does not fit */
-	double left_us;		/* see trial.left_us, for one microbatch */
+	/* see trial.left_us and grouped_us, for one microbatch */
+	double left_us, grouped_us;
 	struct arena tmp;	/* lives as long as a choice is made */
 };
 

@@ -77,12 +77,17 @@ struct trial {
 	 */
 	uint32_t open;
 	double left_us;
+	/* the same if stages of a rank might share slots in groups */
+	double grouped_us;
+	/* stages of a rank share all their slots */
+	bool evenly;
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
 	/* it may fit with more on drives and less in the memory of hosts */
 	bool drives_help;
 	/* lower bound of its pipeline, with the choices composed last */
 	double bound_us;
+	double any_us;		/* the same with any choices */
 	uint32_t busiest;	/* the rank with the most work */
 	/* lower bound of the step for all choices that were tried */
 	double least_us;
@@ -126,6 +131,11 @@ void trial_set_chosen(struct trial *x, bool chosen);
  * ranks that are not `chosen`.  False: the programs of a choice cannot be made.
  */
 bool trial_bound(struct trial *x);
+/*
+ * Lower bound of the step, if stages of its ranks have other choices that take
+ * no less in sum; its update was priced.
+ */
+double trial_others_us(struct trial *x);
 /*
  * Whether bound_us, with the time of its update or without, is above the plans
  * found.

@@ -108,7 +108,7 @@ static bool
 is_plain_cut(struct trial *x)
 {
 	x->ways_of = x->known = NULL;
-	x->left_us = 0;
+	x->left_us = x->any_us = 0;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	trial_set_chosen(x, x->s->guessing ||
 			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
@@ -125,8 +125,14 @@ static bool
 is_known_cut(struct trial *x, const struct piece_choices *ways)
 {
 	x->known = ways;
-	return !x->chosen[0] &&
-	       (!trial_bound(x) || trial_is_above(x, isfinite(x->s->worst_us)));
+	if (x->chosen[0]) {
+		return false;
+	}
+	if (!trial_bound(x) || trial_is_above(x, isfinite(x->s->worst_us))) {
+		return true;
+	}
+	x->any_us = x->bound_us;
+	return false;
 }
 
 /* Whether the programs of the quickest way can be made. */
@@ -171,6 +177,16 @@ struct chosen {
 };
 
 /*
+ * Whether a choice that takes no less in sum may take less as a schedule: stages
+ * of a rank have slower ways, which may be others.
+ */
+static bool
+can_be_uneven(const struct trial *x)
+{
+	return x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing;
+}
+
+/*
  * Prices the plan with choices of as many as x->open partial ones, and keeps
  * them if they are the best.  What is best by the sum of a rank's stages need
  * not be by the schedule, so of more partial choices may come a slower one.
@@ -189,6 +205,10 @@ price_choices(struct trial *x, struct chosen *best)
 		return trial_is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
 	best->least_us = x->p.step_us - x->left_us;
+	if (can_be_uneven(x)) {
+		x->s->out->ways_us = fmin(x->s->out->ways_us,
+					  trial_others_us(x));
+	}
 	if (x->p.step_us < best->step_us) {
 		best->step_us = x->p.step_us;
 		best->fit = f;
@@ -196,6 +216,24 @@ price_choices(struct trial *x, struct chosen *best)
 		       x->nstages * sizeof *best->choice);
 	}
 	return trial_is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
+}
+
+/*
+ * Where stages of a rank take different ways, ranks wait for the slowest of
+ * them.  So tries, too, ways with which the stages of each rank share all their
+ * slots, which are mostly one.
+ */
+static void
+try_evenly(struct trial *x, struct chosen *best)
+{
+	double least_us = best->least_us;
+
+	if (can_be_uneven(x)) {
+		x->evenly = true;
+		price_choices(x, best);
+		x->evenly = false;
+		best->least_us = least_us;
+	}
 }
 
 /* Tries the plan with the choice of how its stages recompute. */
@@ -215,6 +253,7 @@ with_choices(struct trial *x)
 	if (!isfinite(best.step_us)) {
 		return outcome;
 	}
+	try_evenly(x, &best);
 	trial_least(x, best.least_us);
 	if (outcome == OUTCOME_FULL) {	/* so others were not looked at */
 		x->s->open_us = fmin(x->s->open_us, best.least_us);

@@ -216,13 +216,13 @@ trial_near_us(const struct trial_rank *f)
 }
 
 /*
- * Solves the problem where each stage has slots of its own.  Sets `way`, and in
- * *least_us what any ways take at least then, if they are quicker than `us` by
- * more than trial_near_us().  False: none fit.
+ * Solves the problem where slots count by stage.  Sets `way`, and in *least_us
+ * what any ways take at least then, if they are quicker than `us` by more than
+ * trial_near_us().  False: none fit.
  */
 static bool
-choose_each(struct trial_rank *f, double most_bytes, double us, uint32_t *way,
-	    double *least_us)
+choose_each(struct trial_rank *f, double most_bytes, enum sharing how,
+	    double us, uint32_t *way, double *least_us)
 {
 	struct trial *x = f->x;
 	struct arena *a = &f->tmp;
@@ -238,7 +238,7 @@ choose_each(struct trial_rank *f, double most_bytes, double us, uint32_t *way,
 
 		for (c = 0; c < nways; c++) {
 			bytes[c] = slot_bytes(f, f->of[i], w->keeps[c].slot,
-					      ALONE);
+					      how);
 		}
 		at[i] = (struct knapsack_stage){ w->us, bytes };
 	}
@@ -281,8 +281,10 @@ choose_two(struct trial_rank *f, double most_bytes, struct fitting *best)
 }
 
 /*
- * The quickest ways of several stages.  If they share slots in groups there may
- * be quicker ones than those for which each has its own.
+ * The quickest ways of several stages, if each has slots of its own.  If they
+ * share slots in groups there may be quicker ones.  However they do, slots take
+ * no less than what they hold when the rank has most: so no ways are quicker
+ * than those that fit if these alone count.
  */
 static void
 choose_several(struct trial_rank *f, double most_bytes, struct fitting *best)
@@ -291,7 +293,7 @@ choose_several(struct trial_rank *f, double most_bytes, struct fitting *best)
 	double us = best->us, bytes = 0, least_us;
 	uint32_t i;
 
-	if (choose_each(f, most_bytes, us, way, &least_us)) {
+	if (choose_each(f, most_bytes, ALONE, us, way, &least_us)) {
 		for (i = 0; i < f->n; i++) {
 			const struct trial_ways *w = ways_of(f, f->of[i]);
 
@@ -301,6 +303,62 @@ choose_several(struct trial_rank *f, double most_bytes, struct fitting *best)
 		offer(f, best, way, bytes);
 		f->left_us = larger(best->us - least_us, 0);
 	}
+	if (isfinite(best->us) &&
+	    choose_each(f, most_bytes, THEN, best->us, way, &least_us)) {
+		f->grouped_us = larger(best->us - least_us, 0);
+	}
+}
+
+/*
+ * Gives a stage a quicker way with which all fit, as the arena shares slots: of
+ * all stages the one that gains most.  False: there is none.
+ */
+static bool
+quicken_one(struct trial_rank *f, double most_bytes, uint32_t *way)
+{
+	uint32_t n = f->x->ways_of->at.n, at = 0, to = 0, i, c;
+	double gain = 0;
+
+	for (i = 0; i < f->n; i++) {
+		const double *us = ways_of(f, f->of[i])->us;
+		uint32_t was = way[i];
+
+		for (c = 0; c < n; c++) {
+			way[i] = c;
+			if (us[was] - us[c] > gain &&
+			    pool_bytes(f, way) <= most_bytes) {
+				gain = us[was] - us[c];
+				at = i;
+				to = c;
+			}
+		}
+		way[i] = was;
+	}
+	f->x->s->out->looked += (uint64_t)f->n * n;
+	if (gain > 0) {
+		way[at] = to;
+	}
+	return gain > 0;
+}
+
+#define FEW_STAGES 8	/* of more, the slots of too many sets are counted */
+
+/* Gives stages quicker ways, one after the other, as long as all fit. */
+static void
+quicken(struct trial_rank *f, double most_bytes, struct fitting *best)
+{
+	double us = best->us;
+	uint32_t *way;
+
+	if (!isfinite(us) || f->n > FEW_STAGES) {
+		return;
+	}
+	way = arena_dup(&f->tmp, best->way, f->n * sizeof *way);
+	while (quicken_one(f, most_bytes, way)) {
+	}
+	offer(f, best, way, pool_bytes(f, way));
+	f->left_us = larger(f->left_us - (us - best->us), 0);
+	f->grouped_us = larger(f->grouped_us - (us - best->us), 0);
 }
 
 bool
@@ -310,14 +368,18 @@ trial_choose(struct trial_rank *f, double most_bytes)
 	double other = other_bytes(f);
 	uint32_t i;
 
-	f->left_us = 0;
+	f->left_us = f->grouped_us = 0;
 	best.way = arena_alloc(&f->tmp, f->n * sizeof *best.way);
 	most_bytes -= other;
 	choose_shared(f, most_bytes, &best);
-	if (f->n == 2) {
+	if (f->x->evenly) {
+		/* none but these */
+	} else if (f->n == 2) {
 		choose_two(f, most_bytes, &best);
 	} else if (f->n > 2) {
+		quicken(f, most_bytes, &best);
 		choose_several(f, most_bytes, &best);
+		quicken(f, most_bytes, &best);
 	}
 	for (i = 0; isfinite(best.us) && i < f->n; i++) {
 		f->x->choice[f->of[i]] = best.way[i];

@@ -269,6 +269,34 @@ with_states(struct trial *x, uint32_t offload, struct tried *all)
 	return fits;
 }
 
+/*
+ * Notes what the plan takes at least if its parameters are on hosts, where that
+ * may be quicker: by the rule of is_worth, and by the bounds of plans that are
+ * not placed yet, which count nothing for transfers.
+ */
+static void
+note_streams(struct trial *x, const struct tried *all)
+{
+	const uint32_t offload = PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_PARAMS;
+	const struct space_degrees *g = x->t->g;
+	struct search *s = x->s;
+	int zero;
+
+	for (zero = mildest(x); zero <= strictest(x) && s->may_stream &&
+	     !s->guessing; zero++) {
+		x->key.zero = zero;
+		x->key.offload = offload;
+		if (all->outcome[0][zero] >= OUTCOME_CUT_TIGHT &&
+		    bound_least_bytes(&s->bounds, g, zero, offload) <=
+			    g->capacity &&
+		    !bound_is_above(&s->bounds, &x->key, x->t,
+				    fmin(s->worst_us, s->out->hosts_us))) {
+			s->out->hosts_us = fmin(s->out->hosts_us,
+				bound_us(&s->bounds, &x->key, x->t));
+		}
+	}
+}
+
 /* Tries all ZeRO and offload.  False: nothing fits. */
 static bool
 with_all(struct trial *x)
@@ -291,6 +319,7 @@ with_all(struct trial *x)
 			fits |= with_states(x, offload, &all);
 		}
 	}
+	note_streams(x, &all);
 	return fits;
 }
 

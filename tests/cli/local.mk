@@ -119,6 +119,7 @@ release_cli_tests = \
 	%D%/run/join.sh \
 	%D%/run/optimizers.sh \
 	%D%/search/first-principles.sh \
+	%D%/search/gap.sh \
 	%D%/search/runs.sh \
 	%D%/search/search-runs.sh \
 	%D%/search/validate.sh \

@@ -1,0 +1,74 @@
+#!/bin/sh
+# What the gap of a search says nothing of is said beside it, where it applies,
+# and with a bound that such plans keep.
+. "${top_srcdir:?}/tests/lib.sh"
+
+field()
+{
+	sed -n "s/.*\"$2\": *\\([0-9a-z.e+-]*\\).*/\\1/p" "$1" | head -n 1
+}
+
+# said OF: the ms that --explain=search says in out that nothing is below
+said()
+{
+	sed -n "s/^    not in it: $1, none below \\([0-9.]*\\) ms\$/\\1/p" out
+}
+
+# below A B: is A a number, and less than B?
+below()
+{
+	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a < b) }'
+}
+
+# ---- parameters on hosts, which are tried where nothing fits without
+
+set -- --target h100x8 "$examples/llama-3-70b.llm"
+run --explain=search "$@"
+step=$(step_of out)
+bound=$(said 'parameters on hosts')
+below "$bound" "$step" || bad "hosts: $bound of $step"
+run --emit=answer-json "$@"
+below "$(field out hosts_bound_us)" "$(field out us)" || bad 'hosts: plan.json'
+# such a plan is quicker, and its bound is none too high
+run --pin offload=optimizer+parameters "$@"
+streams=$(step_of out)
+below "$streams" "$step" || bad "$streams on hosts, $step without"
+below "$bound" "$streams" || bad "$streams on hosts, and none below $bound"
+# a target that has no memory there, a pin that keeps them, code that does not
+run --pin offload=optimizer --explain=search "$@"
+[ -z "$(said 'parameters on hosts')" ] || bad 'a pin leaves no others'
+run --target rtx4090x8 --explain=search "$examples/gpt2-124m.llm"
+[ -z "$(said 'parameters on hosts')" ] || bad 'nothing is short of memory'
+
+# ---- stages of one rank: their ways are chosen by the sum of their times
+
+set -- --target h100x8x8 "$examples/deepseek-v3.llm" \
+	--pin pp=8,ep=8,dp=1,interleave=4,schedule=interleaved,microbatch=1,zero=1
+run --explain=search "$@"
+step=$(step_of out)
+bound=$(said 'other ways for stages of one rank')
+below "$bound" "$step" || bad "ways: $bound of $step"
+# the same way in all stages takes more in sum, and waits less
+run "$@" --pin recompute=n+dot+v+concat+m+sum+div+dot_at+silu+g
+even=$(step_of out)
+below "$bound" "$even" || bad "$even, and none below $bound"
+below "$step" "$(awk -v us="$even" 'BEGIN { print us * 1.0001 }')" ||
+	bad "$step, and $even with one way in all stages"
+run --emit=plans-json "$@"
+below "$(field out ways_bound_us)" "$(field out bound_us)" ||
+	bad 'ways: plans-json'
+[ "$(field out hosts_bound_us)" != '' ] || bad 'hosts: plans-json'
+# stages that share slots may have different ways
+set -- --target h100x8x8 "$examples/mixtral-8x7b.llm" \
+	--pin pp=2,dp=4,ep=8,interleave=8,schedule=interleaved,microbatch=2
+run "$@"
+step=$(step_of out)
+run "$@" --pin recompute=n+silu+g
+below "$step" "$(step_of out)" ||
+	bad "$step, and $(step_of out) with one way in all stages"
+# with one stage for each rank it is not a question of schedules
+run --target h100x8x8 --explain=search --pin pp=8,interleave=1 \
+	"$examples/llama-3-70b.llm"
+[ -z "$(said 'other ways for stages of one rank')" ] ||
+	bad 'a rank has one stage'
+exit $failed
