@@ -177,8 +177,8 @@ struct chosen {
 };
 
 /*
- * Whether a choice that takes no less in sum may take less as a schedule: stages
- * of a rank have slower ways, which may be others.
+ * Whether a choice that takes no less in sum may take less as a schedule:
+ * stages of a rank have slower ways, which may be others.
  */
 static bool
 can_be_uneven(const struct trial *x)
