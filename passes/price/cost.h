@@ -80,6 +80,7 @@ struct cost_contraction {
 	double stored_bytes;
 	bool panels;	/* on a CPU that operand lies in panels (codegen.md) */
 	bool widened;	/* on a GPU it has 8 or 4 bits (cuda.md) */
+	bool widened_apart;	/* which takes its time beside all else */
 	bool own_tail;	/* k is cut in the last wave of tiles alone */
 	struct cost_put put;	/* what follows the products, if own_tail */
 	/* on a GPU, elements of the m times k, of the n times k operand are
@@ -114,6 +115,9 @@ double cost_flops_us(const struct target_device *d, enum target_rate r);
 
 struct cost cost_contraction(const struct target_device *d,
 			     const struct cost_contraction *x);
+/* Until all weights of it are widened that a GPU's kernels widen. */
+double cost_widening_us(const struct target_device *d,
+			const struct cost_contraction *x);
 /*
  * What f parts of it take together at least, without a launch of each, if its
  * dims are split in f parts of equal length, or of lengths that are rounded up.

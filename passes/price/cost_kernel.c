@@ -355,24 +355,33 @@ memory_us(const struct cost_contraction *x, const struct tile_limits *c)
 	return shared_memory_us(x, c, 1, 1);
 }
 
+double
+cost_widening_us(const struct target_device *d,
+		 const struct cost_contraction *x)
+{
+	struct tile_limits c = limits_of(d, x);
+
+	return !x->widened ? 0 : x->batch * x->n * x->k * c.stored_bytes /
+		((c.stored_bytes < 1 ? WIDENED_4_BYTES : WIDENED_8_BYTES) *
+		 d->clock_mhz * c.units);
+}
+
 struct cost
 cost_contraction(const struct target_device *d,
 		 const struct cost_contraction *x)
 {
 	bool is_few = target_is_cpu(d) && x->m <= CPU_FEW_ROWS;
 	struct tile_limits c = limits_of(d, x);
-	double widen_us = 0, tiles_us;
+	double beside_us = x->widened_apart ? 0 : cost_widening_us(d, x);
+	double tiles_us = is_few ? few_rows_us(d, x, &c)
+		: fmax(best_tile_us(x, &c), beside_us);
+	struct cost cost = total(tiles_us + own_put_us(d, x, tiles_us),
+				 memory_us(x, &c), d->launch_us);
 
-	if (x->widened) {
-		widen_us = x->batch * x->n * x->k * c.stored_bytes /
-			   ((c.stored_bytes < 1 ? WIDENED_4_BYTES
-						: WIDENED_8_BYTES) *
-			    d->clock_mhz * c.units);
+	if (x->widened_apart) {
+		cost.us += cost_widening_us(d, x);
 	}
-	tiles_us = is_few ? few_rows_us(d, x, &c)
-		: fmax(best_tile_us(x, &c), widen_us);
-	return total(tiles_us + own_put_us(d, x, tiles_us), memory_us(x, &c),
-		     d->launch_us);
+	return cost;
 }
 
 double

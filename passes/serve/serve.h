@@ -47,6 +47,9 @@ struct serve_asked {
 	/* of measured engines: what is multiplied in 8 bits or 4 is brought to
 	 * those by kernels of their own */
 	bool rounds_alone;
+	/* of measured engines: kernels widen weights of 8 and 4 bits while they
+	 * load no others */
+	bool widened_apart;
 	/* of measured engines: ranks of a node read each other's memory to add
 	 * up what is small */
 	bool direct;

@@ -167,6 +167,7 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	c.widened = c.stored_bytes > 0 && c.stored_bytes <= 1 &&
 		    c.rate != TARGET_FP8 && c.rate != TARGET_FP4 &&
 		    target_is_cuda(&s->t->device);
+	c.widened_apart = c.widened && s->q->widened_apart;
 	if (x->groups > 1) {
 		double n = s->q->expert_rows > 0
 			? x->groups : fmax(chosen(c.m, x->groups), 1);
@@ -180,7 +181,8 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	moved_us = c.batch * c.m * (c.k * cost_rate_bytes(c.rate) + c.n *
 				    x->out_bytes) / s->read_bytes_us;
 	us = cost_read_us(&s->t->device, weight_us + moved_us,
-			  cost_contraction(&s->t->device, &c).math_us);
+			  cost_contraction(&s->t->device, &c).math_us) +
+	     (c.widened_apart ? cost_widening_us(&s->t->device, &c) : 0);
 	add_larger(out, SERVE_WEIGHTS, x->times * weight_us,
 		   SERVE_CONTRACTIONS, x->times * us);
 	add(out, SERVE_LAUNCHES, x->times * s->launch_us);

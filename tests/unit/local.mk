@@ -101,6 +101,7 @@ unit_tests += \
 	%D%/ir/t-table \
 	%D%/comm/t-comm-collective \
 	%D%/price/t-target \
+	%D%/price/t-widened \
 	%D%/comm/t-tcp \
 	%D%/comm/t-tcp-guard \
 	%D%/data/t-blend \

@@ -522,42 +522,6 @@ test_stored(void **state)
 	assert_true(narrow > wide / 4 && narrow < wide / 2);
 }
 
-/* Weights that kernels widen are multiplied by mma.sync; and of 4 bits few rows
- * wait for the instructions that widen, where memory is fast. */
-static void
-test_widened(void **state)
-{
-	static const struct {
-		const char *name;
-		double many, few;	/* at least, of math */
-	} on[] = { { "a100-sxm", 1, 1 }, { "h100-sxm", 1.4, 1 },
-		   { "b200", 2.9, 1.001 } };
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < 3; i++) {
-		const struct target_device *d = &target(on[i].name)->device;
-		struct cost_contraction c = {
-			.m = 8192, .n = 8192, .k = 8192, .batch = 1,
-			.rate = TARGET_BF16, .out_bytes = 2,
-			.stored_bytes = 66. / 128
-		};
-		struct cost few, many = cost_contraction(d, &c);
-		double slower, widens;
-
-		c.widened = true;
-		slower = cost_contraction(d, &c).math_us / many.math_us;
-		assert_true(slower >= on[i].many && slower < on[i].many * 1.25);
-		c.m = 1;
-		few = cost_contraction(d, &c);
-		widens = few.math_us / few.memory_us;
-		assert_true(on[i].few > 1 ? widens > 1 : widens < 1);
-		c.stored_bytes = 1;
-		few = cost_contraction(d, &c);
-		assert_true(i == 2 || few.math_us < few.memory_us);
-	}
-}
-
 /* On a CPU few rows of panels take what their products do; one row waits for
  * its own sums.  More rows have tiles. */
 static void
@@ -955,7 +919,6 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_sum_launches, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_widened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_contraction, setup,
 						teardown),
