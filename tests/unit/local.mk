@@ -65,6 +65,7 @@ unit_tests += \
 	%D%/cuda/t-prelude \
 	%D%/price/t-price \
 	%D%/price/t-own \
+	%D%/price/t-price-launch \
 	%D%/price/t-price-run \
 	%D%/runtime/t-rank \
 	%D%/passes/t-recompute \
