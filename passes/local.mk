@@ -70,6 +70,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse_join.c \
 	%D%/kernels/fuse_key.c \
 	%D%/kernels/fuse_launch.c \
+	%D%/kernels/fuse_members.c \
 	%D%/kernels/fuse_order.c \
 	%D%/kernels/fuse_pack.c \
 	%D%/kernels/fuse_sink.c \

@@ -422,6 +422,19 @@ void fuse_launch(struct fuse *f, struct kernel_list *l);
 void fuse_launch_again(struct kernel_list *l, const struct fuse_step *steps,
 		       uint32_t n);
 
+/* ---- fuse_members.c ---- */
+
+/* Whether the kernel is a contraction of matrix units, of two operands of one
+ * type, that has no launch yet. */
+bool fuse_can_share(const struct fuse *f, const struct kernel *k);
+/* Which operands both read in the same way, bit 0: the left one. */
+uint32_t fuse_shared_operands(const struct fuse *f, const struct kernel *a,
+			      const struct kernel *b);
+/* Whether b adds its product to what a makes, which is the first of a sum or,
+ * if `later`, adds up too; both of that region. */
+bool fuse_adds_to(const struct fuse *f, region_id in, const struct kernel *a,
+		  bool later, const struct kernel *b);
+
 /* ---- fuse_comm.c ---- */
 
 /* Moves collectives to where they can run beside kernels. */
