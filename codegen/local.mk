@@ -94,6 +94,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_launch.c \
 	%D%/cuda/dot/cuda_dot90_map.c \
 	%D%/cuda/dot/cuda_dot90_members.c \
+	%D%/cuda/dot/cuda_dot90_pair.c \
 	%D%/cuda/dot/cuda_dot90_parts.c \
 	%D%/cuda/dot/cuda_dot90_put.c \
 	%D%/cuda/dot/cuda_dot90_slots.c \

@@ -39,7 +39,7 @@ put_ops(const struct cu_dot *d, uint32_t most, struct buf *b)
 	for (i = 0; i < d->x->nodes.n; i++) {
 		const struct ir_node *x = ir_node(m, d->x->nodes.at[i]);
 
-		if (x->result == d->value) {
+		if (x->result == d->value || ir_is(x->op, IRF_CONTRACTS)) {
 			continue;
 		}
 		if (n < most) {
@@ -82,7 +82,7 @@ put_name(const struct cu_dot *d, uint32_t ops, struct buf *b)
 	}
 }
 
-/* Of several of one launch: "NAME with NAME", "NAME plus NAME". */
+/* Of several of one launch: "NAME with NAME"; or "plus", or "beside". */
 static const char *
 name_of(const struct cu_dot *d, uint32_t n, const char *joined)
 {

@@ -259,8 +259,6 @@ add_up(const struct kernel_list *l, double times, struct kernels *ks)
 		}
 		ks->nkernels += kernel_follows(k) ? 0 : times;
 		ks->flops += times * k->work->flops;
-		ks->read_bytes += times * k->work->read_bytes;
-		ks->write_bytes += times * k->work->write_bytes;
 	}
 }
 

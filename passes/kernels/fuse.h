@@ -118,7 +118,9 @@ struct fuse_step {
 		FUSE_MOVES,	/* from a to b */
 		/* the b contractions from a on have one launch: they add up, or
 		 * read one right operand, or left */
-		FUSE_SUMS, FUSE_BY_ROWS, FUSE_BY_COLUMNS
+		FUSE_SUMS, FUSE_BY_ROWS, FUSE_BY_COLUMNS,
+		/* the two from a on are a pair; b: `unread` of the launch */
+		FUSE_PAIRED
 	} does;
 	uint32_t a, b;
 };
@@ -416,7 +418,8 @@ void fuse_join_again(struct fuse *f, struct kernel_list *l,
 
 /* ---- fuse_launch.c ---- */
 
-/* Gives contractions that read one operand one launch, step by step. */
+/* Gives contractions that share operands, add up or are a pair one launch, step
+ * by step. */
 void fuse_launch(struct fuse *f, struct kernel_list *l);
 /* Does so by n steps that were found of a list with the same content. */
 void fuse_launch_again(struct kernel_list *l, const struct fuse_step *steps,
@@ -434,6 +437,13 @@ uint32_t fuse_shared_operands(const struct fuse *f, const struct kernel *a,
  * if `later`, adds up too; both of that region. */
 bool fuse_adds_to(const struct fuse *f, region_id in, const struct kernel *a,
 		  bool later, const struct kernel *b);
+/* Whether b, after its product, reads what a makes, element by element. */
+bool fuse_is_pair(const struct fuse *f, const struct kernel_list *l,
+		  const struct kernel *a, const struct kernel *b);
+/* Which outputs of the first of a pair no node but theirs reads, and no kernel
+ * that has one of their nodes as a copy; bit 0: the first. */
+uint32_t fuse_unread(const struct fuse *f, const struct kernel_list *l,
+		     const struct kernel *pair);
 
 /* ---- fuse_comm.c ---- */
 

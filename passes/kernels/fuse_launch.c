@@ -1,5 +1,5 @@
 /*
- * Contractions of one launch, of two kinds.
+ * Contractions of one launch, of three kinds.
  *
  * Those that read the same left operand by the same rows, or the same right
  * operand by the same columns, and sum over the same positions have tiles that
@@ -11,6 +11,12 @@
  * are one contraction whose positions to sum over are those of each member, one
  * member after the other: so one launch keeps the sum in registers, and stores
  * it once.
+ *
+ * Two that read one left operand, the second of which has maps that read the
+ * result of the first, element by element, as the gate of an MLP and what it is
+ * multiplied by, have each place of both results in one tile: so one launch
+ * computes the maps of what is in registers, and stores the first result only
+ * where others read it.
  *
  * Nothing is copied, and each tensor stays where it is.
  *
@@ -29,6 +35,13 @@
 
 /* ---- which of them in one launch ---- */
 
+enum kind {
+	SUMMED,			/* they add up */
+	PAIRED,			/* the second one reads the first one's */
+	SHARING,		/* they share operands */
+	NKINDS
+};
+
 /* Which launches a contraction is not in. */
 enum alone {
 	ALONE_NOT,
@@ -42,7 +55,7 @@ struct launch {
 	struct kernel_list *l;
 	const enum alone *alone;	/* by place: see find_alone */
 	uint32_t first, n;
-	bool sums;		/* they add up; else they share operands */
+	enum kind kind;
 	/* operands that all have, bit 0: the left; and with the next one */
 	uint32_t shared, next;
 };
@@ -174,7 +187,7 @@ static bool
 stays_alone(const struct launch *x, uint32_t at)
 {
 	return x->alone[at] == ALONE ||
-	       (x->alone[at] == ALONE_UNLESS_SUMMED && !x->sums);
+	       (x->alone[at] == ALONE_UNLESS_SUMMED && x->kind != SUMMED);
 }
 
 /* Whether kernel `at`, or the one that begins the launch, stays alone. */
@@ -194,7 +207,17 @@ continues_sum(struct launch *x, uint32_t at)
 	const struct kernel *k = x->l->at.at;
 
 	return fuse_adds_to(x->f, x->l->region, &k[x->first + x->n - 1],
-			    x->n > 1, &k[at]) &&
+		       x->n > 1, &k[at]) &&
+	       !is_alone(x, at);
+}
+
+/* Whether kernel `at` and the one that begins the launch are a pair. */
+static bool
+makes_pair(struct launch *x, uint32_t at)
+{
+	const struct kernel *k = x->l->at.at;
+
+	return x->n == 1 && fuse_is_pair(x->f, x->l, &k[x->first], &k[at]) &&
 	       !is_alone(x, at);
 }
 
@@ -219,6 +242,19 @@ shares_operand(struct launch *x, uint32_t at)
 	return true;
 }
 
+static bool
+may_join(struct launch *x, uint32_t at)
+{
+	switch (x->kind) {
+	case SUMMED:
+		return continues_sum(x, at);
+	case PAIRED:
+		return makes_pair(x, at);
+	default:
+		return shares_operand(x, at);
+	}
+}
+
 /* Whether kernel `at` has become a member. */
 static bool
 add_member(struct launch *x, uint32_t at)
@@ -226,8 +262,7 @@ add_member(struct launch *x, uint32_t at)
 	struct kernel *k = x->l->at.at;
 	uint32_t i;
 
-	if (!fuse_can_share(x->f, &k[at]) ||
-	    !(x->sums ? continues_sum(x, at) : shares_operand(x, at))) {
+	if (!fuse_can_share(x->f, &k[at]) || !may_join(x, at)) {
 		return false;
 	}
 	if (can_come(x, at)) {
@@ -250,8 +285,10 @@ static void
 set_launch(struct kernel_list *l, const struct fuse_step *step)
 {
 	struct kernel *k = l->at.at + step->a;
+	bool paired = step->does == FUSE_PAIRED;
 	struct kernel_launch all = {
-		.n = step->b, .sums = step->does == FUSE_SUMS,
+		.n = paired ? 2 : step->b, .sums = step->does == FUSE_SUMS,
+		.paired = paired, .unread = paired ? step->b : 0,
 		.by_rows = step->does == FUSE_BY_ROWS
 	};
 	struct kernel *of = arena_dup(l->arena, k, all.n * sizeof *k);
@@ -269,8 +306,14 @@ set_launch(struct kernel_list *l, const struct fuse_step *step)
 static struct fuse_step
 launch_step(const struct launch *x)
 {
+	if (x->kind == PAIRED) {
+		return (struct fuse_step){
+			FUSE_PAIRED, x->first,
+			fuse_unread(x->f, x->l, &x->l->at.at[x->first])
+		};
+	}
 	return (struct fuse_step){
-		x->sums ? FUSE_SUMS
+		x->kind == SUMMED ? FUSE_SUMS
 			: x->shared == 2 ? FUSE_BY_ROWS : FUSE_BY_COLUMNS,
 		x->first, x->n
 	};
@@ -284,14 +327,14 @@ ends_region(const struct kernel *k)
 
 /* All members of the launch of that kind which kernel i may begin. */
 static bool
-find_members(struct launch *x, uint32_t i, bool sums)
+find_members(struct launch *x, uint32_t i, enum kind kind)
 {
 	const struct kernel *k = x->l->at.at;
 	uint32_t at;
 
 	x->first = i;
 	x->n = 1;
-	x->sums = sums;
+	x->kind = kind;
 	x->shared = x->next = 3;
 	x->alone = NULL;
 	if (!fuse_can_share(x->f, &k[i])) {
@@ -310,10 +353,16 @@ void
 fuse_launch(struct fuse *f, struct kernel_list *l)
 {
 	struct launch x = { .f = f, .l = l };
-	uint32_t i;
+	uint32_t kind, i;
 
-	for (i = 0; f->launches && !f->updates && i < l->at.n; i++) {
-		if (find_members(&x, i, true) || find_members(&x, i, false)) {
+	if (!f->launches || f->updates) {
+		return;
+	}
+	for (kind = 0; kind < NKINDS; kind++) {
+		for (i = 0; i < l->at.n; i++) {
+			if (!find_members(&x, i, (enum kind)kind)) {
+				continue;
+			}
 			note_step(f, launch_step(&x));
 			set_launch(l, &f->steps.at[f->steps.n - 1]);
 			/* another kernel is here now, if these moved on */

@@ -1,6 +1,6 @@
 /*
  * Which contractions may be members of one launch (fuse_launch.c): those that
- * share operands, and those that add up.  Nothing here depends on sizes.
+ * share operands, those that add up, and pairs.  Nothing here depends on sizes.
  */
 #include "passes/kernels/fuse.h"
 
@@ -168,4 +168,117 @@ fuse_adds_to(const struct fuse *f, region_id in, const struct kernel *a,
 	       same_factor(&r, &s, "B") && same_factor(&r, &s, "M") &&
 	       same_factor(&r, &s, "N") && reads_in(f->m, in, v) == 1 &&
 	       reads_in(f->m, in, y->result) == 1;
+}
+
+/* ---- which of them are pairs ---- */
+
+/* Whether all that the kernel does to its product is maps of whole elements,
+ * of the type's dims. */
+static bool
+has_maps_alone(const struct fuse *f, const struct kernel *k,
+	       const struct ir_node *dot)
+{
+	const struct ir_type *t = ir_type(f->m, dot->result), *u;
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(f->m, k->nodes.at[i]);
+
+		if (n == dot) {
+			continue;
+		}
+		u = ir_type(f->m, n->result);
+		if (!ir_is(n->op, IRF_MAP) || ir_is(n->op, IRF_SINK) ||
+		    ir_is(n->op, IRF_ROWWISE) || u->ndims != t->ndims ||
+		    memcmp(u->dims, t->dims, t->ndims * sizeof *t->dims) ||
+		    memcmp(u->cut, t->cut, t->ndims * sizeof *t->cut)) {
+			return false;
+		}
+	}
+	return k->ncopies == 0;
+}
+
+/* Whether kernel k, of that contraction, reads v by maps alone, whose elements
+ * are at the same places, or not at all; and nobody has a view of v, which k's
+ * nodes may read. */
+static bool
+reads_in_place(const struct fuse *f, const struct kernel_list *l,
+	       const struct kernel *k, const struct ir_node *dot, value_id v)
+{
+	const struct ir_type *t = ir_type(f->m, dot->result);
+	const struct ir_type *u = ir_type(f->m, v);
+	const value_id *args = ir_args(f->m, dot);
+	uint32_t i, j;
+
+	for (i = 0; i < l->free.n; i++) {
+		const struct ir_node *n = ir_node(f->m, l->free.at[i]);
+
+		for (j = 0; n->nresults && j < n->nargs; j++) {
+			if (ir_args(f->m, n)[j] == v) {
+				return false;
+			}
+		}
+	}
+	return !kernel_reads(k, v) ||
+	       (args[0] != v && args[1] != v && u->ndims == t->ndims &&
+		memcmp(u->dims, t->dims, t->ndims * sizeof *t->dims) == 0);
+}
+
+bool
+fuse_is_pair(const struct fuse *f, const struct kernel_list *l,
+	     const struct kernel *a, const struct kernel *b)
+{
+	const struct ir_node *x = dot_of(f, a), *y = dot_of(f, b);
+	struct ir_rule r, s;
+	uint32_t i;
+
+	if (!(fuse_shared_operands(f, a, b) & 1) || !kernel_needs(b, a) ||
+	    !ir_type_equal(ir_type(f->m, x->result),
+			   ir_type(f->m, y->result)) ||
+	    !has_maps_alone(f, a, x) || !has_maps_alone(f, b, y)) {
+		return false;
+	}
+	ir_bind(f->m, x, &r);
+	ir_bind(f->m, y, &s);
+	for (i = 0; i < a->outputs.n &&
+	     reads_in_place(f, l, b, y, a->outputs.at[i].value); i++) {
+	}
+	return i == a->outputs.n && same_factor(&r, &s, "N");
+}
+
+/* How often nodes of kernel k read v. */
+static uint32_t
+reads_of(const struct ir_module *m, const struct kernel *k, value_id v)
+{
+	uint32_t n = 0, i, j;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, k->nodes.at[i]);
+
+		for (j = 0; j < x->nargs; j++) {
+			n += ir_args(m, x)[j] == v;
+		}
+	}
+	return n;
+}
+
+uint32_t
+fuse_unread(const struct fuse *f, const struct kernel_list *l,
+	    const struct kernel *pair)
+{
+	uint32_t unread = 0, i, j;
+
+	for (i = 0; i < pair->outputs.n && i < 32; i++) {
+		value_id v = pair->outputs.at[i].value;
+		uint32_t readers = 0;
+
+		for (j = 0; j < l->at.n; j++) {
+			readers += kernel_reads(&l->at.at[j], v);
+		}
+		if (readers == 1 && reads_in(f->m, l->region, v) ==
+		    reads_of(f->m, &pair[0], v) + reads_of(f->m, &pair[1], v)) {
+			unread |= 1u << i;
+		}
+	}
+	return unread;
 }

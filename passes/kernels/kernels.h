@@ -86,10 +86,16 @@ struct kernel_work {
  * Contractions of one launch, which follow each other in their list.  They read
  * one operand; or, with `sums`, each but the first adds the result of the one
  * before to its own: the last one's result is the sum of all their products.
+ * With `paired` there are two with one left operand, and what follows the
+ * second one's product reads what the first one makes, each element where it
+ * computes one: so a tile of both has all that it needs.
  */
 struct kernel_launch {
 	uint32_t n, at;		/* so many; the one that has this */
-	bool sums;
+	bool sums, paired;
+	/* paired: which outputs of the first one, by place, bit 0 the first,
+	 * nothing else reads */
+	uint32_t unread;
 	bool by_rows;		/* they read one right operand, else left */
 	const struct kernel *of[KERNEL_MAX_LAUNCH];
 };
@@ -128,7 +134,7 @@ struct kernels {
 	func_id func;
 	struct kernel_list *top;
 	/* of one run, all iterations */
-	double nkernels, flops, read_bytes, write_bytes;
+	double nkernels, flops;
 };
 
 /* ---- fuse.c ------------------------------------------------------------ */
@@ -182,8 +188,14 @@ kernel_follows(const struct kernel *k)
 {
 	return k->launch && k->launch->at > 0;
 }
+/* Whether v is handed from one member of the launch to another and in no
+ * memory, if it is one launch. */
+bool kernel_hands_on(const struct kernel_launch *l, value_id v);
+/* What it reads and writes; of a member of a launch, but for what another one
+ * hands to it, an earlier one reads too, or it hands on. */
+void kernel_member_bytes(const struct kernel *k, double *read, double *write);
 /* The whole launch that begins with kernel i of the list, as one kernel.  What
- * one member of a sum hands to the next is in no memory then. */
+ * one member hands to another is in no memory then. */
 void kernel_of_launch(const struct kernel_list *l, uint32_t i,
 		      struct arena *a, struct kernel *out);
 

@@ -157,7 +157,8 @@ put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 	if (k->launch) {
 		buf_printf(out, " (%u of %u %sin one launch)",
 			   k->launch->at + 1, k->launch->n,
-			   k->launch->sums ? "added up " : "");
+			   k->launch->sums ? "added up "
+			   : k->launch->paired ? "paired " : "");
 	}
 }
 
@@ -242,20 +243,29 @@ as_launched(const struct shown_list *t, const struct kernel *k)
 	return x;
 }
 
-static double
-count_launches(const struct shown_list *t, const struct kernel_list *l)
+struct shown_sum {
+	double launches, read_bytes, write_bytes;
+};
+
+static void
+add_up(const struct shown_list *t, const struct kernel_list *l, double times,
+       struct shown_sum *to)
 {
-	double n = 0;
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel x = as_launched(t, &l->at.at[i]);
+		double read, write;
 
-		n += x.kind == KERNEL_REPEAT
-			? (double)x.body->count * count_launches(t, x.body)
-			: !kernel_follows(&x);
+		if (x.kind == KERNEL_REPEAT) {
+			add_up(t, x.body, times * (double)x.body->count, to);
+			continue;
+		}
+		kernel_member_bytes(&x, &read, &write);
+		to->launches += kernel_follows(&x) ? 0 : times;
+		to->read_bytes += times * read;
+		to->write_bytes += times * write;
 	}
-	return n;
 }
 
 static void
@@ -267,6 +277,7 @@ put_list(const struct shown_list *t, const struct kernel_list *l,
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel k = as_launched(t, &l->at.at[i]);
+		double read, write;
 
 		if (k.kind == KERNEL_REPEAT) {
 			buf_printf(out, "%*s%lld times:\n", 2 * depth + 2, "",
@@ -278,8 +289,9 @@ put_list(const struct shown_list *t, const struct kernel_list *l,
 			   kernel_kind_name(k.kind));
 		put_shape(t->m, &k, out);
 		put_amount(out, k.work->flops, "");
-		put_amount(out, k.work->read_bytes, "B");
-		put_amount(out, k.work->write_bytes, "B");
+		kernel_member_bytes(&k, &read, &write);
+		put_amount(out, read, "B");
+		put_amount(out, write, "B");
 		buf_puts(out, "  ");
 		put_ops(t->m, &k, out);
 		put_names(t->m, &k, out);
@@ -296,14 +308,16 @@ kernels_print(struct ir_module *m, struct kernels *const *all,
 
 	for (i = 1; i < m->funcs.n; i++) {
 		const struct kernels *ks = all[i];
+		struct shown_sum sum = { 0 };
 
+		add_up(&t, ks->top, 1, &sum);
 		buf_printf(out, "%s%s: %.0f kernels,", i > 1 ? "\n" : "",
 			   m->funcs.at[i].is_model ? "model"
 				: ir_text(m->ctx, m->funcs.at[i].name),
-			   count_launches(&t, ks->top));
+			   sum.launches);
 		put_amount(out, ks->flops, "flop,");
-		put_amount(out, ks->read_bytes, "B read,");
-		put_amount(out, ks->write_bytes, "B written\n");
+		put_amount(out, sum.read_bytes, "B read,");
+		put_amount(out, sum.write_bytes, "B written\n");
 		put_list(&t, ks->top, 0);
 	}
 }

@@ -67,17 +67,51 @@ stored_rate(const struct pricing *p, const struct kernel *k)
 	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 }
 
-/* The sum so far that a later one of contractions which add up reads; of one
- * launch, it is in registers. */
+/* What a member of a launch reads that another one makes: the sum so far, or
+ * results of the first of a pair.  Of one launch, it is in registers. */
 static double
-handed_bytes(const struct pricing *p, const struct kernel *k, bool shares,
-	     const struct cost_contraction *x)
+handed_bytes(const struct kernel_launch *l, uint32_t at)
 {
-	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
-						 IRF_PAIRS);
+	const struct kernel *k = l->of[at];
+	double bytes = 0;
+	uint32_t i;
 
-	return shares && k->launch->sums && kernel_follows(k)
-		? x->batch * x->m * x->n * elem_bytes(p, n->result) : 0;
+	for (i = 0; at > 0 && i < k->inputs.n; i++) {
+		if (kernel_makes(l->of[at - 1], k->inputs.at[i].value)) {
+			bytes += k->inputs.at[i].bytes;
+		}
+	}
+	return bytes;
+}
+
+/* Whether the first of a pair makes nothing that anyone else reads. */
+static bool
+hands_on_all(const struct kernel_launch *l)
+{
+	const struct kernel *k = l->of[0];
+	uint32_t i;
+
+	for (i = 0; i < k->outputs.n &&
+	     kernel_hands_on(l, k->outputs.at[i].value); i++) {
+	}
+	return l->paired && i == k->outputs.n;
+}
+
+/* What the first of a pair does not store of what it makes, but for the result
+ * that its contraction counts. */
+static double
+unstored_bytes(const struct kernel_launch *l, uint32_t at, double result)
+{
+	const struct kernel *k = l->of[at];
+	double bytes = at == 0 && hands_on_all(l) ? -result : 0;
+	uint32_t i;
+
+	for (i = 0; l->paired && i < k->outputs.n; i++) {
+		if (kernel_hands_on(l, k->outputs.at[i].value)) {
+			bytes += k->outputs.at[i].bytes;
+		}
+	}
+	return bytes;
 }
 
 /* What a contraction's kernel moves beside its operands and result. */
@@ -90,8 +124,12 @@ price_extra_bytes(struct pricing *p, const struct kernel *k,
 	double out = x->batch * x->m * x->n;
 	double own = x->batch * (x->m * x->k + x->k * x->n) *
 		     cost_rate_bytes(rate) + out * x->out_bytes;
+	double handed = shares
+		? handed_bytes(k->launch, k->launch->at) +
+		  unstored_bytes(k->launch, k->launch->at, out * x->out_bytes)
+		: 0;
 	double more = k->work->read_bytes + k->work->write_bytes - own -
-		      handed_bytes(p, k, shares, x);
+		      handed;
 	double less = price_first_bytes(p, k);
 	double sum = price_sum_elem_bytes(p, rate);
 	double wide = sum / cost_rate_bytes(rate);
@@ -291,26 +329,30 @@ launch_dots(const struct pricing *p, const struct kernel_launch *l,
 	return suits && fills_stages(l, x);
 }
 
+/* A tile with columns of both of a pair takes as long as a tile of either would
+ * with as many columns; where one result is stored, half of it is for each. */
 static double
 member_us(const struct pricing *p, const struct kernel_launch *l,
 	  const struct cost_contraction *x, uint32_t at)
 {
 	const struct target_device *d = &p->t->device;
+	struct cost_contraction y[KERNEL_MAX_LAUNCH];
 
-	return l->sums ? cost_contraction_summed_us(d, x, l->n, at)
-		: cost_contraction_among_us(d, x, l->n, at, l->by_rows);
+	if (l->sums) {
+		return cost_contraction_summed_us(d, x, l->n, at);
+	}
+	memcpy(y, x, l->n * sizeof *y);
+	y[at].out_bytes /= hands_on_all(l) ? l->n : 1;
+	return cost_contraction_among_us(d, y, l->n, at, l->by_rows);
 }
 
-/* What member `at` takes in a launch of its own: a later one of a sum reads the
- * sum so far. */
+/* What member `at` takes in a launch of its own, with what it reads of another
+ * one's. */
 static double
 alone_us(const struct pricing *p, const struct kernel_launch *l,
 	 const struct cost_contraction *x, uint32_t at)
 {
-	double sum = l->sums && at > 0 ? x->batch * x->m * x->n * x->out_bytes
-				       : 0;
-
-	return price_dot_us(p, x) + price_bytes_us(p, sum);
+	return price_dot_us(p, x) + price_bytes_us(p, handed_bytes(l, at));
 }
 
 /* Whether it takes less than a launch of each. */

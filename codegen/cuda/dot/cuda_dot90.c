@@ -107,7 +107,8 @@ waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
 static double
 sum_cycles(const struct dot90 *p, int64_t units)
 {
-	int64_t blocks = (p->tiles - p->whole) * (p->cols / p->sum_cols);
+	int64_t blocks = (p->tiles - p->whole) *
+			 (dot90_width(p) / p->sum_cols);
 
 	return 6000 + (double)dot90_parts_bytes(p) /
 		      (16 * (double)(blocks < units ? blocks : units));
@@ -220,8 +221,9 @@ find_ring(struct dot90 *p)
 		int64_t n;
 
 		p->part = parts[i];
-		n = dot90_part_suits(d, p->cols, p->part) &&
-		    (!p->has->tensor || p->part <= 128) ? dot90_ring_of(p) : 0;
+		n = dot90_part_suits(d, dot90_width(p), p->part) &&
+		    (!p->has->tensor || p->part * dot90_each(p) <= 128)
+			? dot90_ring_of(p) : 0;
 		if (n > p->ring && p->ring < 4) {
 			p->ring = n;
 			best = parts[i];
@@ -242,7 +244,7 @@ dot90_set_shape(struct dot90 *p, uint32_t i, bool multi)
 	p->groups = p->has->shapes[i].groups;
 	p->split = cu_split_of(&d->dims[1], p->rows, 64);
 	p->row_blocks = p->split.blocks;
-	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
+	p->col_blocks = num_ceil_div(d->n.size, dot90_width(p));
 	p->cluster = multi ? 2 : 1;
 	p->tiles = p->row_blocks * p->col_blocks * d->batch.size;
 }
@@ -258,10 +260,12 @@ dot90_fits(struct dot90 *p)
 {
 	struct cu_dot *d = p->d;
 	int64_t step = step_of(&d->dims[1], &p->split);
+	int64_t width = dot90_width(p);
 
-	return uniform_runs(&d->n, p->cols) &&
+	return (!p->has->tensor || width >= DOT90_TENSOR_COLS) &&
+	       uniform_runs(&d->n, width) &&
 	       dot90_side_of(d, 0, p->rows, step, false, &p->side[0]) &&
-	       dot90_side_of(d, 1, p->cols, p->cols, p->cluster > 1,
+	       dot90_side_of(d, 1, width, width, p->cluster > 1,
 			     &p->side[1]) &&
 	       dot90_terms_fit(p, step) && find_ring(p);
 }

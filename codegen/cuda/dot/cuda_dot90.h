@@ -91,7 +91,7 @@ struct dot90_generation {
 	uint32_t nshapes;
 };
 
-/* One of several contractions that add up. */
+/* One of several contractions that add up, or of a pair. */
 struct dot90_term {
 	struct cu_dot *d;
 	struct dot90_side side[2];
@@ -112,7 +112,7 @@ struct dot90 {
 	int64_t cluster;	/* blocks of a cluster, which share columns */
 	/* columns that go through shared memory at a time; 0: none */
 	int64_t part;
-	double nest_slots;	/* of an epilogue, for each sum */
+	double nest_slots;	/* of an epilogue, for each element */
 	/* columns of a box that the copying unit stores; 0: none */
 	int64_t box;
 	int64_t waiting;	/* boxes of a warp that may be in flight */
@@ -136,6 +136,9 @@ struct dot90 {
 	 * `side` has what is the same for all; see cuda_dot90_terms.c */
 	struct dot90_term *term;
 	uint32_t nterms;	/* 0: it is one */
+	/* the terms do not add up, but each has half of a tile's columns, and
+	 * what follows is of both: see cuda_dot90_pair.c */
+	bool paired;
 	/* of several contractions: see cuda_dot90_launch.c */
 	dot90_trial *tries;
 	struct dot90 *member;
@@ -150,6 +153,26 @@ struct dot90 {
 	bool among_others;
 };
 
+/* Contractions that have columns of one tile; and how many columns each. */
+static inline int64_t
+dot90_each(const struct dot90 *p)
+{
+	return p->paired ? p->nterms : 1;
+}
+static inline int64_t
+dot90_width(const struct dot90 *p)
+{
+	return p->cols / dot90_each(p);
+}
+/* The sums of a thread lie in pieces: of each unit of rows, those of each such
+ * contraction.  Where piece i begins. */
+static inline int64_t
+dot90_piece_at(const struct dot90 *p, int64_t i)
+{
+	int64_t each = dot90_each(p);
+
+	return (i / each * p->cols + i % each * dot90_width(p)) / 2;
+}
 static inline int64_t
 dot90_team_threads(const struct dot90 *p)
 {
@@ -180,7 +203,8 @@ int64_t dot90_store_bytes(const struct dot90 *p);
 static inline int64_t
 dot90_leaf_bytes(const struct dot90 *p)
 {
-	return p->part ? dot90_leaf_rows(p) * dot90_leaf_ld(p) * 4
+	return p->part ? dot90_each(p) * dot90_leaf_rows(p) *
+			 dot90_leaf_ld(p) * 4
 		: p->box ? dot90_store_bytes(p) : 0;
 }
 /* Bytes of shared memory that a team has for leaves or boxes, and a warp of it:
@@ -230,7 +254,7 @@ bool dot90_steps(struct dot90 *p);
 
 /* ---- cuda_dot90_slots.c ------------------------------------------------- */
 
-/* Issue slots for each sum of the nest that is a contraction's epilogue. */
+/* Issue slots for each element of the nest that is an epilogue. */
 double dot90_nest_slots(const struct cu_dot *d);
 /* Issue slots of a thread for what becomes of its sums of a tile; of a launch,
  * of a tile of all of its members in the mean. */
@@ -268,7 +292,17 @@ bool dot90_any_box(const struct dot90 *p);
  * such kernel for them. */
 bool dot90_sum_steps(struct cu_kernel *k, const struct kernel *x);
 
-/* ---- cuda_dot90_terms.c: several that add up ---------------------------- */
+/* Sets all terms, of which the last one becomes the contraction.  False: there
+ * is no such kernel for one of them, or rows or columns differ. */
+bool dot90_open_terms(struct cu_dot *d, uint32_t n, struct dot90 *p);
+
+/* ---- cuda_dot90_pair.c: two in one tile --------------------------------- */
+
+/* The steps of a launch of two, of which the second one's epilogue reads what
+ * the first one makes.  False: there is no such kernel for them. */
+bool dot90_pair_steps(struct cu_kernel *k, const struct kernel *x);
+
+/* ---- cuda_dot90_terms.c: several that add up, or a pair ------------------ */
 
 /* Whether the copying unit can load tiles of all of them into one ring, of
  * blocks that begin at rows that are multiples of `step`. */
@@ -335,6 +369,8 @@ void dot90_open_passed(struct cu_func *f, const struct dot90 *p);
 
 /* ---- cuda_dot90_tensor.c: sums in tensor memory ------------------------- */
 
+/* The fewest columns of a contraction that a warp reads at a time. */
+#define DOT90_TENSOR_COLS 32
 /* Columns that a thread of a team has sums of at a time. */
 int64_t dot90_tensor_cols(const struct dot90 *p);
 /* Emits the barriers of sums, and the allocation; the thread that multiplies;

@@ -71,9 +71,8 @@ term_of(const struct cu_kernel *k, const struct kernel *x, uint32_t i,
 	return t;
 }
 
-/* Sets all terms; the last one becomes the contraction. */
-static bool
-open_terms(struct cu_dot *d, uint32_t n, struct dot90 *p)
+bool
+dot90_open_terms(struct cu_dot *d, uint32_t n, struct dot90 *p)
 {
 	struct dot90_term *term = arena_alloc(d->k->c->a, n * sizeof *term);
 	uint32_t i;
@@ -108,7 +107,8 @@ dot90_sum_steps(struct cu_kernel *k, const struct kernel *x)
 		}
 	}
 	cu_candidates_begin(d, n, " plus ", &candidates);
-	if (!open_terms(d, n, &p) || !dot90_choose(&p) || !dot90_steps(&p)) {
+	if (!dot90_open_terms(d, n, &p) || !dot90_choose(&p) ||
+	    !dot90_steps(&p)) {
 		return false;
 	}
 	cu_candidates_close(k, &candidates);

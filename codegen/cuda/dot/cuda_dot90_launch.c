@@ -208,6 +208,8 @@ shared_steps(struct cu_kernel *k, const struct kernel *x)
 bool
 cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x)
 {
-	return x->members.at[0].launch->sums ? dot90_sum_steps(k, x)
-					     : shared_steps(k, x);
+	const struct kernel_launch *l = x->members.at[0].launch;
+
+	return l->sums ? dot90_sum_steps(k, x)
+		: l->paired ? dot90_pair_steps(k, x) : shared_steps(k, x);
 }

@@ -32,8 +32,8 @@ part_suits(struct dot90 *p, int64_t part)
 {
 	uint32_t i, n = dot90_nmembers(p);
 
-	for (i = 0; i < n && dot90_part_suits(dot90_member(p, i)->d, p->cols,
-					      part); i++) {
+	for (i = 0; i < n && dot90_part_suits(dot90_member(p, i)->d,
+					      dot90_width(p), part); i++) {
 	}
 	return i == n;
 }
@@ -47,7 +47,7 @@ sum_cols(struct dot90 *p)
 	size_t i;
 
 	for (i = 0; i < sizeof cols / sizeof cols[0]; i++) {
-		if (p->cols % cols[i] == 0 && part_suits(p, cols[i])) {
+		if (dot90_width(p) % cols[i] == 0 && part_suits(p, cols[i])) {
 			return cols[i];
 		}
 	}
@@ -126,11 +126,11 @@ dot90_steps_text(struct cu_func *f, const struct dot90 *p, const char *tile)
 
 /* ---- parts that wait ---- */
 
-/* A function that stores a thread's sums: those of each unit of rows, which
- * begin `apart` sums after those before. */
+/* A function that stores a thread's sums: `pieces` of n, as dot90_piece_at has
+ * them. */
 static void
-part_emit(struct cu_func *f, const char *func, long long n, long long units,
-	  long long apart, long long threads)
+part_emit(struct cu_func *f, const struct dot90 *p, const char *func,
+	  long long n, long long pieces, long long threads)
 {
 	struct buf *b = &f->k->text;
 	long long i;
@@ -139,11 +139,11 @@ part_emit(struct cu_func *f, const char *func, long long n, long long units,
 		   "FN void\n%s(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
 		   "#pragma unroll\n\tfor (j = 0; j < %lld; j += 4) {\n",
 		   func, n);
-	for (i = 0; i < units; i++) {
+	for (i = 0; i < pieces; i++) {
 		const char *at = i == 0 ? "" : arena_printf(f->k->c->a,
 			"%lld + ", i * n);
 		const char *to = i == 0 ? "j" : arena_printf(f->k->c->a,
-			"(j + %lld)", i * apart);
+			"(j + %lld)", (long long)dot90_piece_at(p, i));
 
 		buf_printf(b, "\t\t*(f32x4 *)(to + %s * %lld) = f32x4_of("
 			   "s[%sj], s[%sj + 1], s[%sj + 2], s[%sj + 3]);\n",
@@ -157,14 +157,15 @@ dot90_put_part(struct cu_func *f, const struct dot90 *p,
 	       const struct dot90 *q, const char *sub)
 {
 	struct arena *a = f->k->c->a;
-	long long units = sub ? (long long)dot90_units(p) : 1;
+	long long pieces = sub ? (long long)(dot90_units(p) * dot90_each(p))
+			       : 1;
 	const char *at = arena_printf(a, p->whole ? "(tile - %lld)" : "tile",
 				      (long long)(p->whole / p->cluster));
 	long long threads = (long long)dot90_team_threads(p);
 
-	part_emit(f, dot90_func(f, p, "part"),
-		  (long long)(p->rows * q->cols) / threads / units, units,
-		  (long long)p->cols / 2, threads);
+	part_emit(f, p, dot90_func(f, p, "part"),
+		  (long long)(p->rows * q->cols) / threads / pieces, pieces,
+		  threads);
 	if (p->cluster > 1) {
 		at = arena_printf(a, "(%s * %lld + cluster_rank())", at,
 				  (long long)p->cluster);
@@ -174,5 +175,5 @@ dot90_put_part(struct cu_func *f, const struct dot90 *p,
 		at,
 		(long long)(p->rows * p->cols), dot90_thread(p), sub
 		? arena_printf(a, " + %s * %lld", sub,
-			       (long long)q->cols / 2 * threads) : "");
+			       (long long)dot90_width(q) / 2 * threads) : "");
 }

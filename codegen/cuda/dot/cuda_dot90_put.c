@@ -205,6 +205,13 @@ rows_at_once(const struct dot90 *p)
 	return dot90_by_warps(p) ? 1 : dot90_units(p);
 }
 
+/* Rows of a leaf; those of a pair's second one come after the first one's. */
+static int64_t
+lines_of(const struct dot90 *p)
+{
+	return dot90_by_warps(p) ? WARP_ROWS : p->rows;
+}
+
 /* C text: lines that copy the sums of part `i` to the leaf.  Indices of sums
  * must be constants. */
 static const char *
@@ -213,8 +220,8 @@ filling(const struct cu_func *f, const struct dot90 *p)
 	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = f->depth };
 	long long ld = (long long)dot90_leaf_ld(p);
 	bool warps = dot90_by_warps(p);
-	int64_t parts = p->cols / p->part * dot90_units(p), i, k;
-	int64_t each = rows_at_once(p);
+	int64_t across = dot90_width(p) / p->part, each = rows_at_once(p);
+	int64_t parts = across * dot90_units(p), i, k;
 	struct arena *a = f->k->c->a;
 	const char *sync = warps ? "sync_warp();"
 		: arena_printf(a, "sync_named(1 + team, %lld);",
@@ -232,16 +239,18 @@ filling(const struct cu_func *f, const struct dot90 *p)
 	for (i = 0; i < parts / each; i++) {
 		cu_line(&g, "%sif (i == %lld) {", i ? "} else " : "",
 			(long long)i);
-		for (k = 0; k < each; k++) {
-			int64_t row = warps ? i / (p->cols / p->part) : k;
-			int64_t part = i % (p->cols / p->part);
+		for (k = 0; k < each * dot90_each(p); k++) {
+			int64_t row = warps ? i / across : k / dot90_each(p);
+			int64_t of = k % dot90_each(p);
 
 			cu_line(&g, "%s(leaf + (%s + %lld) * %lld + lc, "
 				"d + %lld);", dot90_func(f, p, "leaf"),
 				at, (long long)(warps ? 0 : row *
-						p->has->unit_rows), ld,
-				(long long)(row * p->cols / 2 +
-					    part * p->part / 2));
+						p->has->unit_rows) +
+				(long long)(of * lines_of(p)), ld,
+				(long long)(dot90_piece_at(p, row *
+						dot90_each(p) + of) +
+					    i % across * p->part / 2));
 		}
 	}
 	cu_line(&g, "}");
@@ -333,13 +342,13 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	struct arena *a = f->k->c->a;
 	struct cu_nest nest = cu_nest_of(a, d->x,
 					 ir_type(f->k->c->m, d->value));
-	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				.inner = 1 };
 	struct cg_split cols = cu_split_of(&d->dims[2], p->part, p->part);
 	struct cg_split rows = warp_split(p);
 	bool warps = dot90_by_warps(p);
 	struct cu_place batch, n, own = *m;
+	int64_t i;
 
 	one.chunks = d->dims[0].size[one.cut];
 	one.blocks = d->batch.size;
@@ -353,11 +362,21 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 		own = cu_place_of(f, "w", &d->dims[1], &rows, "rows16");
 		cu_line(f, "(void)w0;");
 	}
-	cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
-	cu_place_leaf(a, &nest, &leaf, &d->dims[1], warps ? &rows : &d->rows,
-		      &own, dot90_leaf_ld(p));
-	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
-	cu_nest_add_leaf(a, &nest, leaf);
+	for (i = 0; i < dot90_each(p); i++) {
+		struct cu_leaf leaf = {
+			.value = p->paired ? p->term[i].d->value : d->value,
+			.at = i == 0 ? "leaf" : arena_printf(a, "(leaf + %lld)",
+				(long long)(i * lines_of(p) *
+					    dot90_leaf_ld(p)))
+		};
+
+		cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
+		cu_place_leaf(a, &nest, &leaf, &d->dims[1],
+			      warps ? &rows : &d->rows, &own,
+			      dot90_leaf_ld(p));
+		cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
+		cu_nest_add_leaf(a, &nest, leaf);
+	}
 	nest.ready = filling(f, p);
 	return warps ? cu_nest_box(f, &nest, 32, "LANE")
 		: cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
@@ -367,7 +386,7 @@ static bool
 put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
 	const struct cu_dot *d = p->d;
-	long long parts = p->cols / p->part;
+	long long parts = dot90_width(p) / p->part;
 	int64_t rows = dot90_units(p) / rows_at_once(p);
 	bool warps = dot90_by_warps(p), done = true;
 
@@ -394,7 +413,7 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 			(long long)p->has->unit_rows,
 			(long long)p->has->warp_rows);
 	}
-	if (d->n.size % p->cols != 0) {
+	if (d->n.size % dot90_width(p) != 0) {
 		cu_line(f, "if (part * %lld >= %lld) {", (long long)p->part,
 			(long long)d->n.size);
 		cu_line(f, warps ? "continue;" : "break;");

@@ -11,28 +11,28 @@ add_parts(struct cu_func *f, const struct dot90 *p, const struct dot90 *q)
 {
 	long long threads = (long long)dot90_team_threads(p);
 	long long tile = (long long)(p->rows * p->cols);
-	int64_t rows = dot90_units(p), i;
-	long long n = (long long)q->cols / 2;
+	int64_t pieces = dot90_units(p) * dot90_each(p), i;
+	long long n = (long long)dot90_width(q) / 2;
 
-	cu_line(f, "f32 d[%lld];", (long long)rows * n);
+	cu_line(f, "f32 d[%lld];", (long long)pieces * n);
 	cu_line(f, "const f32 *from = (const f32 *)(a.shared + %lld) + (i64)e "
 		"* %lld + (TID + sub * %lld) * 4;", (long long)p->d->parts,
 		tile, n / 4 * threads);
 	cu_line(f, "int i, j;");
 	buf_puts(&f->text, "#pragma unroll\n");
-	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)rows * n);
+	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)pieces * n);
 	cu_line(f, "d[j] = 0.0f;");
 	cu_line(f, "}");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (i = 0; i < %lld; i++) {", (long long)p->splits);
 	buf_puts(&f->text, "#pragma unroll\n");
 	cu_line(f, "for (j = 0; j < %lld; j += 4) {", n);
-	for (i = 0; i < rows; i++) {
+	for (i = 0; i < pieces; i++) {
 		long long at = (long long)i * n;
 
 		cu_line(f, "const f32x4 v%d = *(const f32x4 *)(from + (j + "
 			"%lld) * %lld);", (int)i,
-			(long long)(i * p->cols / 2), threads);
+			(long long)dot90_piece_at(p, i), threads);
 		cu_line(f, "d[j + %lld] += v%d.x;", at, (int)i);
 		cu_line(f, "d[j + %lld] += v%d.y;", at + 1, (int)i);
 		cu_line(f, "d[j + %lld] += v%d.z;", at + 2, (int)i);
@@ -49,7 +49,7 @@ sum_of(const struct dot90 *p)
 {
 	struct dot90 q = *p;
 
-	q.cols = p->sum_cols;
+	q.cols = p->sum_cols * dot90_each(p);
 	q.col_blocks = p->col_blocks * (p->cols / q.cols);
 	q.teams = 1;
 	q.ring = q.first = 0;
@@ -61,7 +61,7 @@ sum_of(const struct dot90 *p)
 	if (dot90_store_suits(&q)) {
 		q.waiting = dot90_store_boxes(&q);
 	} else if (dot90_has_leaf(q.d)) {
-		q.part = q.cols;
+		q.part = p->sum_cols;
 	}
 	return q;
 }
@@ -84,7 +84,7 @@ put_columns(struct cu_func *f, const struct dot90 *p)
 	}
 	cu_line(f, "col = col * %lld + sub;", (long long)(p->cols / q.cols));
 	dot90_places(f, &q, &m, &n);
-	if (q.d->n.size % p->cols != 0) {
+	if (q.d->n.size % dot90_width(p) != 0) {
 		cu_line(f, "if (n0 >= %lld) {", (long long)q.d->n.size);
 		cu_line(f, "return;");
 		cu_line(f, "}");
@@ -101,7 +101,7 @@ put_columns(struct cu_func *f, const struct dot90 *p)
 bool
 dot90_emit_sum(struct dot90 *p)
 {
-	long long subs = (long long)(p->cols / p->sum_cols);
+	long long subs = (long long)(dot90_width(p) / p->sum_cols);
 	long long whole = (long long)(p->whole / p->cluster);
 	struct cu_func f;
 	bool done = true;

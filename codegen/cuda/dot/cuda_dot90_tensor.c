@@ -20,8 +20,9 @@
 int64_t
 dot90_tensor_cols(const struct dot90 *p)
 {
-	int64_t n = p->cols < COLS_AT_ONCE ? p->cols : COLS_AT_ONCE;
+	int64_t n = COLS_AT_ONCE / dot90_each(p);
 
+	n = dot90_width(p) < n ? dot90_width(p) : n;
 	return p->part > n ? p->part : n;
 }
 
@@ -148,25 +149,26 @@ part_of(const struct dot90 *p)
 {
 	struct dot90 q = *p;
 
-	q.cols = dot90_tensor_cols(p);
-	q.col_blocks = (p->d->n.size + q.cols - 1) / q.cols;
+	q.cols = dot90_tensor_cols(p) * dot90_each(p);
+	q.col_blocks = num_ceil_div(p->d->n.size, dot90_width(&q));
 	return q;
 }
 
 static void
-put_loads(struct cu_func *f, const struct dot90 *q)
+put_loads(struct cu_func *f, const struct dot90 *p, const struct dot90 *q)
 {
-	int64_t each = q->cols < COLS_AT_ONCE ? 32 : COLS_AT_ONCE, i, j;
+	int64_t width = dot90_width(q), each, i, j, k;
 
+	each = width < COLS_AT_ONCE ? DOT90_TENSOR_COLS : COLS_AT_ONCE;
 	cu_line(f, "f32 d[%lld];", (long long)(dot90_units(q) * q->cols / 2));
-	for (i = 0; i < dot90_units(q); i++) {
-		for (j = 0; j < q->cols; j += each) {
+	for (i = 0; i < dot90_units(q) * dot90_each(q); i++) {
+		for (j = 0; j < width; j += each) {
+			k = i / dot90_each(q) * q->has->unit_rows << 16;
+			k += i % dot90_each(q) * dot90_width(p) + j;
 			cu_line(f, "tc_ld%lld(d + %lld, from + %lld * sub + "
 				"%lld);", (long long)each,
-				(long long)((i * q->cols + j) / 2),
-				(long long)q->cols,
-				(long long)(i * q->has->unit_rows << 16) +
-				(long long)j);
+				(long long)(dot90_piece_at(q, i) + j / 2),
+				(long long)width, (long long)k);
 		}
 	}
 	cu_line(f, "tc_wait(d, %lld);",
@@ -186,12 +188,12 @@ put_columns(struct cu_func *f, const struct dot90 *p)
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int sub = 0; sub < %lld; sub++, col++) {", subs);
 	dot90_places(f, &q, &m, &n);
-	if (p->d->n.size % p->cols != 0) {
+	if (p->d->n.size % dot90_width(p) != 0) {
 		cu_line(f, "if (n0 >= %lld) {", (long long)p->d->n.size);
 		cu_line(f, "break;");
 		cu_line(f, "}");
 	}
-	put_loads(f, &q);
+	put_loads(f, p, &q);
 	done = dot90_put_item(f, p, &q, &m, "sub");
 	dot90_used(f, &m, &n);
 	cu_line(f, "}");

@@ -41,11 +41,12 @@ dot90_places(struct cu_func *f, const struct dot90 *p, struct cu_place *m,
 	     struct cu_place *n)
 {
 	const struct cu_dot *d = p->d;
-	struct cg_split cols = { .cut = 0, .inner = 1, .step = p->cols };
+	struct cg_split cols = { .cut = 0, .inner = 1,
+				 .step = dot90_width(p) };
 	struct cg_dims flat = { .n = 1, .size = { d->n.size } };
 
 	cols.chunks = cols.blocks = p->col_blocks;
-	cols.most = p->cols;
+	cols.most = cols.step;
 	*m = cu_place_of(f, "m", &d->dims[1], &d->rows, "row");
 	*n = cu_place_of(f, "n", &flat, &cols, "col");
 }

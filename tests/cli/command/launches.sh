@@ -20,6 +20,7 @@ kernels()
 		bad "no kernels of $1 positions"
 	members=$(grep -c 'one launch)' "$1")
 	added=$(grep -c 'added up in one launch)' "$1")
+	paired=$(grep -c 'paired in one launch)' "$1")
 	launches=$(of "$1" stage0_backward)
 }
 
@@ -34,10 +35,11 @@ graphs()
 		bad "graphs of $1 positions have $all kernels"
 }
 
-# query, key and value; what they and `gate' and `up' read; gradients of weights
+# query, key and value, `gate' and `up'; what they read; gradients of weights
 kernels 8192 auto
-[ "$members" -eq 13 ] || bad "$members members, not 3 + 3 + 2 + 3 + 2"
+[ "$members" -eq 15 ] || bad "$members members, not 3 + 2 + 3 + 2 + 3 + 2"
 [ "$added" -eq 5 ] || bad "$added of them add up, not 3 + 2"
+[ "$paired" -eq 2 ] || bad "$paired of them are a pair, not 2"
 large=$launches
 graphs 8192
 

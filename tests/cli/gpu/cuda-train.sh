@@ -22,9 +22,11 @@ if today 5; then
 	on h100x2 tp=2 sm_90a 2e-2
 	grep -q '_m3_' gpu/kernels/*.cu || bad 'no launch of three contractions'
 	grep -q '	k -= ' gpu/kernels/*.cu || bad 'no launch that adds up'
+	grep -q 'dot+silu+dot+mul' gpu/kernels/*.cu || bad 'no pair'
 	on b200x2 tp=2 sm_100a 2e-2
 	grep -q '_m3_' gpu/kernels/*.cu || bad 'none by tcgen05'
 	grep -q '	k -= ' gpu/kernels/*.cu || bad 'none that adds up by tcgen05'
+	grep -q 'dot+silu+dot+mul' gpu/kernels/*.cu || bad 'none by tcgen05'
 	grep -q 'tc_mma_f16_left(dv, ' gpu/kernels/*.cu ||
 		bad 'no gradients of attention by tcgen05'
 fi

@@ -1,9 +1,9 @@
 /*
  * Contractions of one launch on the emulator, against the reference
  * interpreter: those that read one left operand, with other epilogues each,
- * those that read one right operand and add to sums, and those whose results
- * are added up.  T_ONLY='*sm_100a' runs
- * some of the tests.
+ * those that read one right operand and add to sums, those whose results are
+ * added up, and pairs, of which one's maps read the other's result.
+ * T_ONLY='*sm_100a' runs some of the tests.
  */
 #include "tests/unit/cuda/t-cuda.h"
 #include "tests/unit/shared/t-today.h"
@@ -93,6 +93,59 @@ summed(struct arena *a, const struct shape *n, enum ends ends, bool wide,
 		last[ends]);
 }
 
+/* The gate of an MLP and what it is multiplied by, of which nobody reads the
+ * factors, or a backward pass does; or with a bias each, by another function,
+ * rounded to fewer bits. */
+enum gated {
+	GATED_ALONE,
+	GATED_KEPT,
+	GATED_BIASED,
+	GATED_COUNT
+};
+
+static const char *
+gated(struct arena *a, const struct shape *n, enum gated how, bool joins)
+{
+	static const char *const last[GATED_COUNT] = {
+		"  %5 = silu %3 : bf16[b, s, q, d]\n"
+		"  %6 = mul %5, %4 : bf16[b, s, q, d]\n  return %6\n}\n",
+		"  %5 = silu %3 : bf16[b, s, q, d]\n"
+		"  %6 = mul %4, %5 : bf16[b, s, q, d]\n"
+		"  return %3, %4, %6\n}\n",
+		"  %5 = weight name=\"bg\" : bf16[q, d]\n"
+		"  %6 = weight name=\"bu\" : bf16[q, d]\n"
+		"  %7 = add %3, %5 : bf16[b, s, q, d]\n"
+		"  %8 = add %4, %6 : bf16[b, s, q, d]\n"
+		"  %9 = gelu %7 : bf16[b, s, q, d]\n"
+		"  %10 = mul %9, %8 : bf16[b, s, q, d]\n"
+		"  return %7, %10\n}\n"
+	};
+
+	return arena_printf(a, OPEN
+		"  %%1 = weight name=\"wg\" : bf16[q, d, k]\n"
+		"  %%2 = weight name=\"wu\" : bf16[q, d, k]\n"
+		"  %%3 = dot %%0, %%1 over=k : bf16[b, s, q, d]\n"
+		"  %%4 = dot %%0, %%2 over=k : bf16[b, s, q, d]\n%s",
+		n->b, n->s, n->k, n->q, n->v, n->d,
+		joins ? "set join.tiles = 1\n" : "", last[how]);
+}
+
+/* With operands of 8 bits, whose sums are promoted on sm_90a. */
+static const char *
+gated_narrow(struct arena *a, const struct shape *n)
+{
+	return arena_printf(a, "llmc-ir 1\ndim s = %d\ndim q = %d\n"
+		"dim k = %d\nset join.tiles = 1\nmodel {\n"
+		"  %%0 = input name=\"x\" : f8e4m3[s, k]\n"
+		"  %%1 = input name=\"wg\" : f8e4m3[q, k]\n"
+		"  %%2 = input name=\"wu\" : f8e4m3[q, k]\n"
+		"  %%3 = dot_f32 %%0, %%1 over=k : f32[s, q]\n"
+		"  %%4 = dot_f32 %%0, %%2 over=k : f32[s, q]\n"
+		"  %%5 = silu %%3 : f32[s, q]\n"
+		"  %%6 = mul %%5, %%4 : f32[s, q]\n"
+		"  return %%6\n}\n", n->b * n->s, n->q * n->d, 2 * n->k);
+}
+
 /* How often emitted kernels have a word. */
 static uint32_t
 with(struct tc *c, const char *word)
@@ -169,6 +222,40 @@ test_sums(void **state)
 	tc_close(&c);
 }
 
+/* One kernel for each text, with one accumulator for both: whatever others read
+ * is stored, and nothing else. */
+static void
+test_pairs(void **state)
+{
+	const char *arch = *state;
+	struct tc c;
+	uint32_t i;
+
+	tc_open(&c, NULL, arch);
+	for (i = 0; i < 4; i++) {
+		c.c.units = i % 2 ? 2 : 4;
+		tc_text(&c, gated(&c.a, &shapes[i], (enum gated)(i %
+				  GATED_COUNT), true), 0.016);
+		tc_text(&c, gated(&c.a, &shapes[i], (enum gated)((i + 1) %
+				  GATED_COUNT), true), 0.016);
+		tc_text(&c, gated_narrow(&c.a, &shapes[i]), 0.016);
+	}
+	assert_int_equal(c.refused, 0);
+	for (i = 0; i < c.modules.n; i++) {
+		const struct kernel *k;
+
+		assert_int_equal(c.modules.at[i]->t.kernels.n, 1);
+		k = c.modules.at[i]->t.kernels.at[0].k;
+		assert_true(k->members.at[0].launch->paired);
+		assert_int_equal(k->outputs.n, k->nodes.n == 6 ? 2
+			: kernel_makes(k, ir_node(c.modules.at[i]->t.m,
+				k->nodes.at[0])->result) ? 3 : 1);
+	}
+	assert_int_equal(with(&c, "_m1_"), 0);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
 /* NVRTC has registers for all of it, where there is one. */
 static void
 test_registers(void **state)
@@ -183,6 +270,10 @@ test_registers(void **state)
 	c.c.units = 2;
 	tc_text(&c, summed(&c.a, &n, ENDS_ADDED, false, true), 0);
 	tc_text(&c, summed(&c.a, &n, ENDS_SILU, false, true), 0);
+	tc_text(&c, gated(&c.a, &n, GATED_ALONE, true), 0);
+	tc_text(&c, gated(&c.a, &n, GATED_KEPT, true), 0);
+	tc_text(&c, gated(&c.a, &n, GATED_BIASED, true), 0);
+	tc_text(&c, gated_narrow(&c.a, &n), 0);
 	most = tc_compile(&c, arch);
 	assert_true(most <= 168);
 	tc_close(&c);
@@ -264,10 +355,12 @@ test_tiles(void **state)
 	c.c.tiling = cu_tiling_open(&c.a, &in);
 	whole = each_tile(&c, heads(&c.a, &n, true), 1) +
 		each_tile(&c, gradients(&c.a, &g, false), 1) +
-		each_tile(&c, summed(&c.a, &g, ENDS_ADDED, false, true), 1);
+		each_tile(&c, summed(&c.a, &g, ENDS_ADDED, false, true), 1) +
+		each_tile(&c, gated(&c.a, &n, GATED_KEPT, true), 1);
 	parts = each_tile(&c, heads(&c.a, &n, true), 2) +
 		each_tile(&c, gradients(&c.a, &g, true), 2) +
-		each_tile(&c, summed(&c.a, &n, ENDS_STORED, false, true), 2);
+		each_tile(&c, summed(&c.a, &n, ENDS_STORED, false, true), 2) +
+		each_tile(&c, gated(&c.a, &n, GATED_ALONE, true), 2);
 	assert_true(whole > (strcmp(arch, "sm_90a") == 0 ? 8 : 3));
 	assert_true(parts > 1);
 	c.c.tiling = NULL;
@@ -329,8 +422,8 @@ test_exact(void **state)
 
 #define ON(arch) \
 	BY(test_members, arch), BY(test_sums, arch), BY(test_tiles, arch), \
-	BY(test_bits, arch), BY(test_exact, arch), BY(test_registers, arch), \
-	BY(test_stages, arch)
+	BY(test_pairs, arch), BY(test_bits, arch), BY(test_exact, arch), \
+	BY(test_registers, arch), BY(test_stages, arch)
 #define BY(test, arch) \
 	{ #test " for " #arch, test, NULL, NULL, arch }
 

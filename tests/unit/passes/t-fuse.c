@@ -33,7 +33,8 @@ struct look {
 	uint32_t *kernel;	/* by node: the one at hand */
 	uint32_t nkernels;
 	double flops, nodes;	/* of kernels, of nodes */
-	uint64_t merged, copies, parts, alike, joined, launched, summed;
+	uint64_t merged, copies, parts, alike, joined;
+	uint64_t launched, summed, paired, handed;
 };
 
 static bool
@@ -331,8 +332,35 @@ look_joined(struct look *l, const struct kernel *x)
 	l->joined += colls;
 }
 
-/* Contractions of one launch follow each other.  Those that add up read what
- * the one before makes; others nothing of each other. */
+/* What a pair hands on, which is in no memory, no node but theirs reads. */
+static void
+look_handed(struct look *l, const struct kernel *x)
+{
+	const struct kernel_launch *p = x->launch;
+	uint32_t i, k;
+	node_id id;
+
+	for (i = 0; p->paired && p->at == 0 && i < x->outputs.n; i++) {
+		value_id v = x->outputs.at[i].value;
+
+		if (!kernel_hands_on(p, v)) {
+			continue;
+		}
+		l->handed++;
+		for (id = 1; id < l->m->nodes.n; id++) {
+			const struct ir_node *n = ir_node(l->m, id);
+
+			for (k = 0; k < n->nargs; k++) {
+				assert_true(ir_args(l->m, n)[k] != v ||
+					    kernel_has_node(p->of[0], id) ||
+					    kernel_has_node(p->of[1], id));
+			}
+		}
+	}
+}
+
+/* Contractions of one launch follow each other.  Those that add up, and a pair,
+ * read what the one before makes; others nothing of each other. */
 static void
 look_launch(struct look *l, const struct kernel *x)
 {
@@ -350,12 +378,16 @@ look_launch(struct look *l, const struct kernel *x)
 		assert_true(k->launch && k->launch->n == x->launch->n &&
 			    k->launch->at == i &&
 			    k->launch->sums == x->launch->sums &&
+			    k->launch->paired == x->launch->paired &&
 			    x->launch->of[i]->work == k->work);
-		assert_int_equal(kernel_needs(x, k), x->launch->sums &&
-						     i + 1 == x->launch->at);
+		assert_int_equal(kernel_needs(x, k),
+				 (x->launch->sums || x->launch->paired) &&
+				 i + 1 == x->launch->at);
 	}
+	look_handed(l, x);
 	l->launched++;
 	l->summed += x->launch->sums;
+	l->paired += x->launch->paired;
 }
 
 /* After the kernel that replaces a tensor no other reads the old value. */
@@ -427,8 +459,9 @@ struct known {
 	struct mem mem;
 	struct memo memo;
 	uint64_t asked;
-	/* contractions that share a launch, and those of them that add up */
-	uint64_t launched, summed;
+	/* contractions that share a launch, those of them that add up or are
+	 * in pairs, and values that pairs hand on */
+	uint64_t launched, summed, paired, handed;
 };
 
 static void
@@ -658,6 +691,8 @@ look(struct ir_module *m, struct known *memo, uint64_t *merged,
 	*joined += l.joined;
 	memo->launched += l.launched;
 	memo->summed += l.summed;
+	memo->paired += l.paired;
+	memo->handed += l.handed;
 	arena_release(&l.a);
 }
 
@@ -715,6 +750,66 @@ test_replaced(void **state)
 	look(m, &memo, &merged, &copies, &parts, &alike, &joined);
 	ir_ctx_release(&c);
 	memo_release(&memo.memo);
+}
+
+/* A gated MLP of half precision, with `rest`. */
+static void
+look_gated(const char *rest, struct known *memo)
+{
+	uint64_t merged = 0, copies = 0, parts = 0, alike = 0, joined = 0;
+	struct ir_module *m;
+	struct ir_ctx c;
+	const char *text;
+	uint32_t base;
+
+	ir_ctx_init(&c, NULL);
+	text = arena_printf(&c.perm,
+		"llmc-ir 1\ndim a = 64\ndim b = 32\ndim c = 16\n"
+		"dim k = 96\nset join.tiles = 1\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[a, k]\n"
+		"  %%1 = weight name=\"wg\" : bf16[b, k]\n"
+		"  %%2 = weight name=\"wu\" : bf16[b, k]\n"
+		"  %%3 = dot %%0, %%1 over=k : bf16[a, b]\n"
+		"  %%4 = dot %%0, %%2 over=k : bf16[a, b]\n"
+		"  %%5 = silu %%3 : bf16[a, b]\n%s}\n", rest);
+	assert_true(source_add(&c.sources, "t.ir", text, strlen(text), &base));
+	m = ir_read(&c, c.sources.files.n - 1);
+	assert_non_null(m);
+	look(m, memo, &merged, &copies, &parts, &alike, &joined);
+	ir_ctx_release(&c);
+}
+
+/*
+ * Two contractions are a pair where maps of the second one read what the first
+ * one makes, at the same places; what nothing else reads is handed on.
+ */
+static void
+test_pairs(void **state)
+{
+	static const struct {
+		const char *rest;
+		uint64_t paired, handed;
+	} cases[] = {
+		{ "  %6 = mul %5, %4 : bf16[a, b]\n  return %6\n", 2, 1 },
+		{ "  %6 = mul %4, %5 : bf16[a, b]\n  return %3, %6\n", 2, 0 },
+		/* by a view, or as an operand */
+		{ "  %6 = slice %3 of=b to=c at=3 : bf16[a, c]\n"
+		  "  %7 = silu %6 : bf16[a, c]\n"
+		  "  %8 = mul %5, %4 : bf16[a, b]\n  return %7, %8\n", 0, 0 },
+		{ "  %6 = dot %5, %2 over=b : bf16[a, k]\n"
+		  "  return %4, %6\n", 0, 0 }
+	};
+	struct known memo;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+		open_memo(&memo);
+		look_gated(cases[i].rest, &memo);
+		assert_int_equal(memo.paired, cases[i].paired);
+		assert_int_equal(memo.handed, cases[i].handed);
+		memo_release(&memo.memo);
+	}
 }
 
 /*
@@ -812,6 +907,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_models)
 	};

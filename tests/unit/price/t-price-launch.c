@@ -140,9 +140,35 @@ test_sums(void **state)
 	assert_true(us < 0.75 * alone);
 }
 
-/* Launches that are counted of n contractions, by llmc or by other software. */
+/* A pair takes no less than bounds count of each, either: one result is stored,
+ * half of it for each. */
+static void
+test_pairs(void **state)
+{
+	const struct target_device *d = &target("h100-sxm")->device;
+	struct cost_contraction x[2];
+	double least, half;
+	uint32_t r;
+
+	(void)state;
+	for (r = 0; r < 400; r++) {
+		x[0] = (struct cost_contraction){
+			.m = 16 + r * 5281 % 9001, .n = 16 + r * 3907 % 9007,
+			.k = 16 + r * 1327 % 9011, .batch = 1,
+			.rate = TARGET_BF16, .out_bytes = 2, .own_tail = true
+		};
+		x[1] = x[0];
+		launch_us(d, x, 2, false, false, &least);
+		x[0].out_bytes = x[1].out_bytes = 1;
+		assert_true(launch_us(d, x, 2, false, false, &half) >=
+			    least * (1 - 1e-12));
+	}
+}
+
+/* Launches that are counted of n contractions, by llmc or by other software;
+ * adds their time to *us, unless that is NULL. */
 static double
-launches_in(const char *text, uint32_t n, bool eager)
+launches_in(const char *text, uint32_t n, bool eager, double *us)
 {
 	struct price_traits traits = { .eager = eager };
 	struct pricing p = { .t = target("h100-sxm"), .traits = &traits };
@@ -163,6 +189,9 @@ launches_in(const char *text, uint32_t n, bool eager)
 				 price_shares_launch(&p, &l->at.at[0]));
 	}
 	assert_int_equal(f.kernels == 1, price_shares_launch(&p, l->at.at));
+	for (i = 0; us && i < PRICE_NPARTS; i++) {
+		*us += f.us[i];
+	}
 	return f.kernels;
 }
 
@@ -183,7 +212,7 @@ launches(int tokens, int depth, int last, bool eager)
 		"  %%5 = dot %%0, %%2 over=k : bf16[m, v]\n"
 		"  %%6 = dot %%0, %%3 over=k : bf16[m, w]\n"
 		"  return %%4, %%5, %%6\n}\n", tokens, depth, last);
-	return launches_in(text, 3, eager);
+	return launches_in(text, 3, eager, NULL);
 }
 
 /* The same of two that add up, over so many positions each. */
@@ -200,7 +229,27 @@ summed(int one, int other)
 		"  %%4 = dot %%0, %%1 over=i : bf16[m, q]\n"
 		"  %%5 = dot %%2, %%3 over=j : bf16[m, q]\n"
 		"  %%6 = add %%4, %%5 : bf16[m, q]\n"
-		"  return %%6\n}\n", one, other), 2, false);
+		"  return %%6\n}\n", one, other), 2, false, NULL);
+}
+
+/* The same of a pair, of so many positions, whose factors are kept or not; and
+ * the time of both. */
+static double
+paired(int depth, bool kept, double *us)
+{
+	const char *last = kept ? "return %3, %4, %6" : "return %6";
+
+	return launches_in(arena_printf(&ctx.perm, "llmc-ir 1\n"
+		"dim m = 8192\ndim k = %d\ndim q = 1792\n"
+		"set join.tiles = 1\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[m, k]\n"
+		"  %%1 = weight name=\"g\" : bf16[q, k]\n"
+		"  %%2 = weight name=\"u\" : bf16[q, k]\n"
+		"  %%3 = dot %%0, %%1 over=k : bf16[m, q]\n"
+		"  %%4 = dot %%0, %%2 over=k : bf16[m, q]\n"
+		"  %%5 = silu %%3 : bf16[m, q]\n"
+		"  %%6 = mul %%5, %%4 : bf16[m, q]\n"
+		"  %s\n}\n", depth, last), 2, false, us);
 }
 
 /* One, but three where a launch of all has no such kernels, as where the
@@ -209,6 +258,8 @@ summed(int one, int other)
 static void
 test_launches(void **state)
 {
+	double kept = 0, alone = 0;
+
 	(void)state;
 	assert_true(launches(8192, 4096, 1024, false) == 1);
 	assert_true(launches(8, 4096, 1024, false) == 3);
@@ -218,6 +269,14 @@ test_launches(void **state)
 	assert_true(launches(8192, 24, 1024, false) == 3);
 	assert_true(summed(16, 4096) == 1);
 	assert_true(summed(16, 24) == 2);
+	/* two results less are stored, 29 MB each, of which the products take
+	 * longer than one */
+	assert_true(paired(4096, true, &kept) == 1);
+	assert_true(paired(4096, false, &alone) == 1);
+	printf("a pair takes %.1f us, whose factors are kept %.1f\n", alone,
+	       kept);
+	assert_true(kept - alone > 8);
+	assert_true(paired(24, true, NULL) == 2);
 }
 
 int
@@ -226,6 +285,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_launch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sums, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pairs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_launches, setup, teardown)
 	};
 
