@@ -147,6 +147,7 @@ rank_sources = \
 	%D%/grammar/gram_calls.c \
 	%D%/grammar/gram_finish.c \
 	%D%/grammar/gram_guide.c \
+	%D%/grammar/gram_if.c \
 	%D%/grammar/gram_kinds.c \
 	%D%/grammar/gram_match.c \
 	%D%/grammar/gram_not.c \

@@ -359,22 +359,13 @@ fill_array(struct schema_reader *x, int32_t node)
 
 /* ---- objects ---- */
 
-/* A name as it stands in a text, without its quotes. */
-static bool
-write_name(struct schema_reader *x, const char *name)
-{
-	x->text.n = 0;
-	rt_text_string(&x->text, name);
-	return !x->text.failed || gram_no_memory(x);
-}
-
 static bool
 add_member(struct schema_reader *x, int32_t node, const char *name,
 	   int32_t value, bool required)
 {
 	struct gram_node *n = gram_node_at(x, node);
 
-	if (value < 0 || !write_name(x, name)) {
+	if (value < 0 || !gram_write_name(x, name)) {
 		return false;
 	}
 	if (!gram_add_part(x->g, value, required) ||
@@ -383,32 +374,6 @@ add_member(struct schema_reader *x, int32_t node, const char *name,
 	}
 	n->n++;
 	return true;
-}
-
-/* The member of that name among those that are sorted; -1: none. */
-static int32_t
-find_member(const struct schema_reader *x, const struct gram_node *n)
-{
-	const struct gram_text *t = x->g->texts + n->text;
-	int32_t low = 0, high = n->ntexts, middle;
-	size_t bytes = x->text.n - 2;
-	int d;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		d = memcmp(t[middle].at, x->text.at + 1,
-			   t[middle].n < bytes ? t[middle].n : bytes);
-		d = d ? d : (t[middle].n > bytes) - (t[middle].n < bytes);
-		if (d == 0) {
-			return t[middle].order;
-		}
-		if (d < 0) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return -1;
 }
 
 /* `other': the node of members that neither a name nor a pattern tells of; -1:
@@ -431,10 +396,10 @@ fill_required(struct schema_reader *x, int32_t node, int32_t other)
 		if (v->kind != GRAM_CHARS || strlen(v->text) != v->n) {
 			return gram_wrong(x, i, "is not a name");
 		}
-		if (!write_name(x, v->text)) {
+		order = gram_find_member(x, n, v->text);
+		if (order == -2) {
 			return false;
 		}
-		order = find_member(x, n);
 		if (order >= 0) {
 			x->g->parts[n->first + order].required = true;
 		} else if (other < 0 && x->has[ADDITIONAL] >= 0) {
@@ -550,6 +515,9 @@ fill_object(struct schema_reader *x, int32_t node)
 	gram_node_at(x, node)->ntexts = gram_node_at(x, node)->n;
 	if (!gram_sort_texts(x->g, gram_node_at(x, node))) {
 		return gram_wrong(x, list, "has a name twice");
+	}
+	if (x->has[IF] >= 0) {
+		x->ifs[x->nifs++] = (struct gram_if){ node, x->has[IF] };
 	}
 	return fill_required(x, node, other) &&
 	       (x->has[PATTERN_NAMES] < 0 || names_are_apart(x, node));

@@ -5,6 +5,7 @@
 #include "runtime/grammar/gram_reader.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- errors ---- */
 
@@ -61,4 +62,44 @@ gram_add_alternative(struct schema_reader *x, int32_t node)
 {
 	return node >= 0 &&
 	       (gram_add_part(x->g, node, false) || gram_no_memory(x));
+}
+
+/* ---- members ---- */
+
+bool
+gram_write_name(struct schema_reader *x, const char *name)
+{
+	x->text.n = 0;
+	rt_text_string(&x->text, name);
+	return !x->text.failed || gram_no_memory(x);
+}
+
+int32_t
+gram_find_member(struct schema_reader *x, const struct gram_node *n,
+		 const char *name)
+{
+	const struct gram_text *t = x->g->texts + n->text;
+	int32_t low = 0, high = n->ntexts, middle;
+	size_t bytes;
+	int d;
+
+	if (!gram_write_name(x, name)) {
+		return -2;
+	}
+	bytes = x->text.n - 2;
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		d = memcmp(t[middle].at, x->text.at + 1,
+			   t[middle].n < bytes ? t[middle].n : bytes);
+		d = d ? d : (t[middle].n > bytes) - (t[middle].n < bytes);
+		if (d == 0) {
+			return t[middle].order;
+		}
+		if (d < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return -1;
 }

@@ -1,5 +1,5 @@
 /*
- * Private to gram_reader.c, gram_types.c, gram_kinds.c, gram_not.c,
+ * Private to gram_reader.c, gram_types.c, gram_kinds.c, gram_not.c, gram_if.c,
  * gram_schema.c and gram_calls.c: the schema that is read.
  */
 #ifndef RT_GRAM_READER_H
@@ -18,7 +18,7 @@ enum keyword {
 	TYPE, ENUM, CONST, REF, ANY_OF, ONE_OF, ALL_OF, PROPERTIES, REQUIRED,
 	ADDITIONAL, PATTERN_NAMES, PREFIX_ITEMS, ITEMS, MIN_ITEMS, MAX_ITEMS,
 	UNIQUE_ITEMS, MIN_LENGTH, MAX_LENGTH, PATTERN, FORMAT, MINIMUM, MAXIMUM,
-	ABOVE, BELOW, MULTIPLE, NOT, NKEYWORDS,
+	ABOVE, BELOW, MULTIPLE, NOT, IF, THEN, ELSE, NKEYWORDS,
 	SAYS_NOTHING = NKEYWORDS,
 };
 
@@ -43,6 +43,11 @@ struct schema_reader {
 	/* the members of the schema that is read, by keyword; -1: none */
 	int32_t has[NKEYWORDS];
 	struct gram_out out;
+	/* objects that have an `if`, and where it is */
+	struct gram_if {
+		int32_t node, value;
+	} *ifs;
+	int32_t nifs;
 };
 
 /* ---- gram_reader.c ---- */
@@ -54,6 +59,12 @@ bool gram_wrong(struct schema_reader *x, int32_t value, const char *fmt, ...)
 /* The node of a schema; -1: memory is out, or there are too many. */
 int32_t gram_node_of(struct schema_reader *x, int32_t value);
 struct gram_node *gram_node_at(struct schema_reader *x, int32_t node);
+/* A name as it stands in a text, in quotes, to x->text. */
+bool gram_write_name(struct schema_reader *x, const char *name);
+/* The member of that name among those of a node, which are sorted; -1: none,
+ * -2: memory is out. */
+int32_t gram_find_member(struct schema_reader *x, const struct gram_node *n,
+			 const char *name);
 /* Adds a node as an alternative. */
 bool gram_add_alternative(struct schema_reader *x, int32_t node);
 
@@ -82,6 +93,11 @@ bool gram_is_number_out(const struct schema_reader *x, int64_t number);
  * is between them, its numbers. */
 bool gram_leave_out_texts(struct schema_reader *x, int32_t node);
 bool gram_leave_out_numbers(struct schema_reader *x, int32_t node);
+
+/* ---- gram_if.c ---- */
+
+/* Once all nodes are filled, makes two objects of each that has an `if`. */
+bool gram_split_objects(struct schema_reader *x);
 
 /* ---- gram_schema.c ---- */
 

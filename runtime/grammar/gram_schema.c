@@ -42,6 +42,9 @@ static const struct gram_keyword {
 	{ "exclusiveMaximum", BELOW, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "multipleOf", MULTIPLE, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "not", NOT, 0 },
+	{ "if", IF, GRAM_OBJECTS },
+	{ "then", THEN, GRAM_OBJECTS },
+	{ "else", ELSE, GRAM_OBJECTS },
 	{ "title", SAYS_NOTHING, 0 },
 	{ "description", SAYS_NOTHING, 0 },
 	{ "default", SAYS_NOTHING, 0 },
@@ -339,7 +342,8 @@ gram_read_schema(struct schema_reader *x, int32_t *root)
 	x->node_of = malloc((size_t)n * sizeof *x->node_of);
 	x->todo = malloc((size_t)n * sizeof *x->todo);
 	x->apart = malloc((size_t)n * sizeof *x->apart);
-	if (!x->node_of || !x->todo || !x->apart) {
+	x->ifs = malloc((size_t)n * sizeof *x->ifs);
+	if (!x->node_of || !x->todo || !x->apart || !x->ifs) {
 		return gram_no_memory(x);
 	}
 	for (i = 0; i < n; i++) {
@@ -351,7 +355,7 @@ gram_read_schema(struct schema_reader *x, int32_t *root)
 			return false;
 		}
 	}
-	return true;
+	return gram_split_objects(x);
 }
 
 void
@@ -362,6 +366,7 @@ gram_release_schema(struct schema_reader *x)
 	free(x->node_of);
 	free(x->todo);
 	free(x->apart);
+	free(x->ifs);
 }
 
 enum rt_status

@@ -122,8 +122,8 @@ gets 200 '"finish_reason":"length"' /v1/completions \
 	'{"prompt":"a","max_tokens":5,"json_schema":{"minItems":9}}'
 gets 200 '"content":"' /v1/chat/completions '{"messages":[{"role":"user",
 "content":"a"}],"response_format":{"type":"json_object"},"max_tokens":9}'
-gets 400 "#/properties/a/if in the schema is no keyword" /v1/completions \
-	'{"prompt":"a","guided_json":{"properties":{"a":{"if":{}}}}}'
+gets 400 "#/properties/a/contains in the schema is no keyword" /v1/completions \
+	'{"prompt":"a","guided_json":{"properties":{"a":{"contains":{}}}}}'
 tools='"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function",
 "function":{"name":"f"}}]'
 gets 400 "'tools' are not known to the chat template of this model, 'none'" \

@@ -118,12 +118,13 @@ static const struct {
 	  "\"a\"}}]," HI "}", "'tools' has the function 'a' twice" },
 	{ "{\"tools\":{}," HI "}", "'tools': found '{', expected '['" },
 	/* a schema is of no account until an answer has to follow it */
-	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":{\"if\":"
-	  "1}}}]," HI "}", NULL },
-	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":{\"if\":"
-	  "1}}}],\"tool_choice\":\"required\"," HI "}", "'tools': the "
-	  "parameters of 'a': #/if in the schema is no keyword that is known "
-	  "here" },
+	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":"
+	  "{\"contains\":1}}}]," HI "}", NULL },
+	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":"
+	  "{\"contains\":1}}}],\"tool_choice\":\"required\"," HI "}",
+	  "'tools': the "
+	  "parameters of 'a': #/contains in the schema is no keyword that is "
+	  "known here" },
 	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":{\"type\":"
 	  "\"string\"}}}],\"tool_choice\":\"required\"," HI "}", "'tools': the "
 	  "parameters of 'a' are not an object: 'type' says so" },

@@ -90,6 +90,12 @@ may_come(const struct rt_grammar *g, const char *text, size_t known, size_t n,
 
 /* ---- texts by hand ---- */
 
+/* A property that is one of three, and x, of an object with this `if`. */
+#define IF(constants) \
+	"{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":[\"a\",\"b\"," \
+	"true]},\"x\":{\"type\":\"null\"}},\"required\":[\"k\"],\"if\":" \
+	"{\"properties\":{\"k\":" constants "}},"
+
 /* Texts are separated by a bar; those that may not come follow two. */
 static const struct {
 	const char *schema, *texts;
@@ -173,6 +179,13 @@ static const struct {
 	  "\"1\"]}}", "2|\"1\"||1" },
 	{ "{\"type\":[\"boolean\",\"null\"],\"not\":{\"enum\":[true,null]}}",
 	  "false||true|null" },
+	{ IF("{\"const\":\"a\"}") "\"then\":{\"required\":[\"x\"]}}",
+	  "{\"k\":\"a\",\"x\":null}|{\"k\":\"b\"}|{\"k\":true,\"x\":null}||"
+	  "{\"k\":\"a\"}|{}|{\"x\":null}|{\"k\":\"c\"}" },
+	{ IF("{\"enum\":[\"b\",true]}") "\"then\":false,\"else\":true}",
+	  "{\"k\":\"a\"}||{\"k\":\"b\"}|{\"k\":true}" },
+	{ IF("{\"const\":\"z\"}") "\"then\":false,\"else\":{\"required\":"
+	  "[\"x\",\"k\"]}}", "{\"k\":\"b\",\"x\":null}||{\"k\":\"b\"}" },
 	{ "{\"patternProperties\":{\"^[a-c]{2}$\":{\"type\":\"null\"}},"
 	  "\"additionalProperties\":false,\"type\":\"object\"}",
 	  "{}|{\"ab\":null}|{\"cc\": null, \"ca\":null}||{\"a\":null}|"
@@ -266,8 +279,26 @@ static const struct {
 	  "{\"enum\":[3,4.0]}}", "followed by no value" },
 	{ "{\"const\":1,\"not\":{\"const\":1.0}}", "followed by no value" },
 	{ "{\"$ref\":\"#\",\"not\":{\"type\":\"null\"}}", "beside other" },
-	{ "{\"properties\":{\"a\":{\"if\":{}}}}",
-	  "#/properties/a/if in the schema is no keyword that is known" },
+	{ "{\"if\":{},\"then\":{}}", "#/if in the schema is not known here "
+	  "unless it is that one property is a text, null, true or false" },
+	{ IF("{\"const\":1}") "\"then\":true}", "#/if in the schema is not" },
+	{ IF("{\"const\":\"a\",\"type\":\"string\"}") "\"then\":true}",
+	  "#/if in the schema is not known here" },
+	{ IF("{\"const\":\"a\"}") "\"then\":{\"required\":[\"z\"]}}",
+	  "#/then/required/0 in the schema is required, and no property" },
+	{ IF("{\"const\":\"a\"}") "\"else\":{\"minProperties\":1}}",
+	  "#/else in the schema is not known here unless it is true, false or "
+	  "a list `required` alone" },
+	{ IF("{\"enum\":[\"a\",\"b\",1,true]}") "\"then\":false}",
+	  "#/if in the schema is not known" },
+	{ IF("{\"enum\":[\"a\",\"b\",true]}") "\"else\":{\"required\":[]},"
+	  "\"then\":false,\"not\":{\"type\":\"null\"},\"title\":\"\"}",
+	  "followed by no value" },
+	{ "{\"properties\":{\"k\":{\"enum\":[\"a\"]}},\"if\":{\"properties\":"
+	  "{\"k\":{\"const\":\"a\"}}}}", "#/if/properties/k in the schema is "
+	  "not known here unless it is required, and one of several" },
+	{ "{\"properties\":{\"a\":{\"contains\":{}}}}",
+	  "#/properties/a/contains in the schema is no keyword that is known" },
 	{ "{\"pattern\":\"^a$\",\"maxLength\":2}", "#/pattern in the schema is "
 	  "not known here beside minLength and maxLength" },
 	{ "{\"pattern\":3}", "#/pattern in the schema is no text" },

@@ -225,9 +225,9 @@ static const struct {
 	  "\"type\": \"json_object\"}, \"prompt\": \"a\"}", NULL },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"type\\\": "
 	  "\\\"string\\\"}\", \"json_schema\": null}", NULL },
-	{ false, "{\"prompt\": \"a\", \"json_schema\": {\"items\": {\"if\":"
-	  " 1}}}", "'json_schema': #/items/if in the schema is no keyword "
-	  "that is known here" },
+	{ false, "{\"prompt\": \"a\", \"json_schema\": {\"items\": "
+	  "{\"contains\": 1}}}", "'json_schema': #/items/contains in the "
+	  "schema is no keyword that is known here" },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"enum\\\":[\"}",
 	  "'guided_json': found the end of the text, expected a value" },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{} 1\"}",

@@ -147,9 +147,9 @@ schema_literals(struct schema_text *s)
 	SCHEMA_ADD(s, "]}");
 }
 
-/* Kinds or values that `not` leaves out. */
+/* Kinds or values that `not` leaves out, and members that `if` asks for. */
 static inline void
-schema_not(struct schema_text *s)
+schema_but(struct schema_text *s)
 {
 	static const char *const all[] = {
 		"{\"type\":\"string\",\"not\":{\"enum\":[\"a\",\"abc\",\"\","
@@ -166,6 +166,15 @@ schema_not(struct schema_text *s)
 		"[true,\"ab\"]}}",
 		"{\"not\":{\"type\":\"string\",\"enum\":[\"ab\",1]},\"type\":"
 		"[\"string\",\"integer\"]}",
+		"{\"type\":\"object\",\"properties\":{\"k\":{\"enum\":"
+		"[\"a\",\"ab\",true,3]},\"x\":{\"type\":\"null\"},"
+		"\"y\":{\"enum\":[1,2]}},"
+		"\"required\":[\"k\"],\"if\":{\"properties\":{\"k\":{\"enum\":"
+		"[\"ab\",true]}}},\"then\":{\"required\":[\"x\"]},\"else\":"
+		"{\"required\":[\"y\"]}}",
+		"{\"properties\":{\"a\":{\"type\":\"null\"},\"k\":{\"enum\":"
+		"[null,\"a\"]}},\"required\":[\"k\"],\"if\":{\"properties\":"
+		"{\"k\":{\"const\":null}}},\"then\":{\"required\":[\"a\"]}}",
 	};
 
 	SCHEMA_ADD(s, "%s", all[schema_pick(s, 0, (int)(sizeof all /
@@ -219,7 +228,7 @@ schema_value(struct schema_text *s, int depth)
 	} else if (kind == 9) {
 		SCHEMA_ADD(s, "%s", plain[schema_pick(s, 0, 4)]);
 	} else if (kind == 10) {
-		schema_not(s);
+		schema_but(s);
 	} else {
 		schema_literals(s);
 	}

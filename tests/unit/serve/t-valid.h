@@ -405,6 +405,13 @@ valid(const char *root, const char *schema, const char *v, int refs)
 	if ((at = valid_member(schema, "type", false)) && !valid_type(at, v)) {
 		return false;
 	}
+	if ((at = valid_member(schema, "if", false))) {
+		at = valid_member(schema, valid(root, at, v, 0) ? "then"
+				  : "else", false);
+		if (at && !valid(root, at, v, 0)) {
+			return false;
+		}
+	}
 	if ((at = valid_member(schema, "const", false)) &&
 	    !valid_same(at, v)) {
 		return false;
