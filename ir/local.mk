@@ -34,7 +34,9 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/placement.c \
 	%D%/rng.c \
 	%D%/rope.c \
-	%D%/rule.c \
+	%D%/rule/rule.c \
+	%D%/rule/rule_binding.h \
+	%D%/rule/rule_type.c \
 	%D%/source.c \
 	%D%/table.c \
 	%D%/text/print.c \

@@ -15,6 +15,8 @@ ir/text: scan.h
 	< ir
 ir: base.h ir.h machine.h memo.h ops.def warnings.def
 	< ir/text
+ir/rule:
+	< ir
 ir/interp:
 	< ir
 ir/train: step_numbers.h

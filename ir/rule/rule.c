@@ -1,14 +1,14 @@
 /*
- * Dimension rules: reads the rule column of ops.def, binds its factors to
- * the named dims of a node's operands, and derives the result's type.  The
- * frontend, the reader, the verifier, costs and (later) sharding all see a
- * node's dims through this one binding.
+ * Dimension rules: reads the rule column of ops.def, and binds its factors to
+ * the named dims of a node's operands.  The frontend, the reader, the verifier,
+ * costs and sharding all see a node's dims through this one binding, from which
+ * rule_type.c derives the result's type.
  *
  * Binding goes in four steps, for all operands before the next step:
  * factors that an attribute names; single factors from the right; groups, by
  * which operands the remaining dims are in; conditions.
  */
-#include "ir/ir.h"
+#include "ir/rule/rule_binding.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -113,23 +113,8 @@ ir_rule_factor(const struct ir_rule *r, const char *name)
 
 /* ---- binding ---- */
 
-/*
- * The state of binding, with the dims of each operand that are not bound yet.
- */
-struct rule_binding {
-	struct ir_module *m;
-	enum ir_op op;
-	const struct ir_type *const *types;
-	struct ir_rule *r;
-	struct {
-		dim_id dims[IR_MAX_DIMS];
-		uint8_t n;
-	} left[IR_MAX_OPERANDS];
-	const char **why;
-};
-
-static bool
-fail(struct rule_binding *b, const char *fmt, ...)
+bool
+ir_rule_fail(struct rule_binding *b, const char *fmt, ...)
 {
 	struct buf text;
 	va_list ap;
@@ -142,14 +127,14 @@ fail(struct rule_binding *b, const char *fmt, ...)
 	return false;
 }
 
-static const char *
-dim_text(struct rule_binding *b, dim_id d)
+const char *
+ir_rule_dim(struct rule_binding *b, dim_id d)
 {
 	return arena_printf(&b->m->ctx->tmp, "`%s`", ir_dim_name(b->m, d));
 }
 
-static const char *
-operand_text(struct rule_binding *b, int k)
+const char *
+ir_rule_operand(struct rule_binding *b, int k)
 {
 	return ir_type_text(b->m, b->types[k]);
 }
@@ -191,7 +176,8 @@ bind_attr(struct rule_binding *b, struct ir_factor *f, const struct ir_attr *a)
 	int k;
 
 	if (!a || (a->ndims == 0 && !f->group)) {
-		return fail(b, "%s needs `%s=`", ir_ops[b->op].name, f->name);
+		return ir_rule_fail(b, "%s needs `%s=`", ir_ops[b->op].name,
+				    f->name);
 	}
 	f->n = a->ndims;
 	memcpy(f->dims, a->dims, sizeof f->dims);
@@ -199,18 +185,21 @@ bind_attr(struct rule_binding *b, struct ir_factor *f, const struct ir_attr *a)
 	for (i = 0; i < f->n; i++) {
 		for (j = 0; j < i; j++) {
 			if (f->dims[i] == f->dims[j]) {
-				return fail(b, "%s is twice in `%s=`",
-					    dim_text(b, f->dims[i]), f->name);
+				return ir_rule_fail(b, "%s is twice in `%s=`",
+						    ir_rule_dim(b, f->dims[i]),
+						    f->name);
 			}
 		}
 	}
 	for (k = 0; k < b->r->nops; k++) {
 		for (i = 0; f->in & 1u << k && i < f->n; i++) {
 			if (!take(b, k, f->dims[i])) {
-				return fail(b, "%s needs %s in operand %d, "
-					    "which is %s", ir_ops[b->op].name,
-					    dim_text(b, f->dims[i]), k + 1,
-					    operand_text(b, k));
+				return ir_rule_fail(b,
+					"%s needs %s in operand %d, "
+					"which is %s",
+					ir_ops[b->op].name,
+					ir_rule_dim(b, f->dims[i]), k + 1,
+					ir_rule_operand(b, k));
 			}
 		}
 	}
@@ -234,17 +223,21 @@ bind_singles(struct rule_binding *b, int k)
 			continue;
 		}
 		if (b->left[k].n == 0) {
-			return fail(b, "operand %d of %s is %s, which has too "
-				    "few dims for the rule `%s`", k + 1,
-				    ir_ops[b->op].name, operand_text(b, k),
-				    ir_ops[b->op].rule);
+			return ir_rule_fail(b,
+				"operand %d of %s is %s, which has too "
+				"few dims for the rule `%s`",
+				k + 1, ir_ops[b->op].name,
+				ir_rule_operand(b, k), ir_ops[b->op].rule);
 		}
 		d = b->left[k].dims[b->left[k].n - 1];
 		if (f->bound && f->dims[0] != d) {
-			return fail(b, "operand %d of %s is %s, and %s is "
-				    "expected where it has %s", k + 1,
-				    ir_ops[b->op].name, operand_text(b, k),
-				    dim_text(b, f->dims[0]), dim_text(b, d));
+			return ir_rule_fail(b,
+					    "operand %d of %s is %s, and %s is "
+					    "expected where it has %s",
+					    k + 1, ir_ops[b->op].name,
+					    ir_rule_operand(b, k),
+					    ir_rule_dim(b, f->dims[0]),
+					    ir_rule_dim(b, d));
 		}
 		f->bound = true;
 		f->n = 1;
@@ -305,22 +298,26 @@ fail_group(struct rule_binding *b, int k, dim_id d, uint8_t mask)
 	for (other = 0; other < b->r->nops; other++) {
 		if (!(mask & 1u << other) &&
 		    ir_type_has(b->types[other], d)) {
-			return fail(b, "%s does not fit: operand %d is %s, and "
-				    "by the rule `%s` it has not the %s of "
-				    "operand %d", ir_ops[b->op].name, k + 1,
-				    operand_text(b, k), ir_ops[b->op].rule,
-				    dim_text(b, d), other + 1);
+			return ir_rule_fail(b,
+				"%s does not fit: operand %d is %s, and "
+				"by the rule `%s` it has not the %s of "
+				"operand %d",
+				ir_ops[b->op].name, k + 1,
+				ir_rule_operand(b, k), ir_ops[b->op].rule,
+				ir_rule_dim(b, d), other + 1);
 		}
 		if (!(mask & 1u << other)) {
-			return fail(b, "%s does not fit: operand %d is %s, "
-				    "which has %s, and operand %d is %s, "
-				    "which has not", ir_ops[b->op].name,
-				    k + 1, operand_text(b, k), dim_text(b, d),
-				    other + 1, operand_text(b, other));
+			return ir_rule_fail(b,
+				"%s does not fit: operand %d is %s, "
+				"which has %s, and operand %d is %s, "
+				"which has not",
+				ir_ops[b->op].name, k + 1,
+				ir_rule_operand(b, k), ir_rule_dim(b, d),
+				other + 1, ir_rule_operand(b, other));
 		}
 	}
-	return fail(b, "%s is in every operand of %s and is neither "
-		    "contracted nor kept by its rule `%s`", dim_text(b, d),
+	return ir_rule_fail(b, "%s is in every operand of %s and is neither "
+		    "contracted nor kept by its rule `%s`", ir_rule_dim(b, d),
 		    ir_ops[b->op].name, ir_ops[b->op].rule);
 }
 
@@ -429,14 +426,14 @@ same_dims(struct rule_binding *b)
 
 	for (i = 0; i < over->n; i++) {
 		if (!ir_type_has(b->types[0], over->dims[i])) {
-			return fail(b, "%s is not a dim of %s",
-				    dim_text(b, over->dims[i]),
-				    operand_text(b, 0));
+			return ir_rule_fail(b, "%s is not a dim of %s",
+					    ir_rule_dim(b, over->dims[i]),
+					    ir_rule_operand(b, 0));
 		}
 	}
 	return a->n == over->n ||
-	       fail(b, "%u of the %u dims of %s are named", over->n, a->n,
-		    operand_text(b, 0));
+	       ir_rule_fail(b, "%u of the %u dims of %s are named", over->n,
+			    a->n, ir_rule_operand(b, 0));
 }
 
 /* One condition: x%y, x<=y, x+y=z or A~over. */
@@ -456,22 +453,25 @@ condition(struct rule_binding *b, const char *p)
 	y = factor_size(b, q, k, &dy);
 	if (p[n] == '%') {
 		return (y > 0 && x % y == 0) ||
-		       fail(b, "%s = %lld is not a multiple of %s = %lld",
-			    dim_text(b, dx), (long long)x, dim_text(b, dy),
-			    (long long)y);
+		       ir_rule_fail(b,
+				    "%s = %lld is not a multiple of %s = %lld",
+				    ir_rule_dim(b, dx), (long long)x,
+				    ir_rule_dim(b, dy), (long long)y);
 	}
 	if (p[n] == '<') {
 		return x <= y ||
-		       fail(b, "%s = %lld is more than the %lld of %s",
-			    dim_text(b, dx), (long long)x, (long long)y,
-			    dim_text(b, dy));
+		       ir_rule_fail(b, "%s = %lld is more than the %lld of %s",
+			    ir_rule_dim(b, dx), (long long)x, (long long)y,
+			    ir_rule_dim(b, dy));
 	}
 	z = factor_size(b, q + k + 1, strcspn(q + k + 1, " "), &dz);
 	return (num_add(x, y, &sum) && sum == z) ||
-	       fail(b, "%s = %lld and %s = %lld end to end make %lld, and %s "
-		    "is %lld", dim_text(b, dx), (long long)x, dim_text(b, dy),
-		    (long long)y, (long long)sum, dim_text(b, dz),
-		    (long long)z);
+	       ir_rule_fail(b,
+		       "%s = %lld and %s = %lld end to end make %lld, and %s "
+		       "is %lld",
+		       ir_rule_dim(b, dx), (long long)x, ir_rule_dim(b, dy),
+		       (long long)y, (long long)sum, ir_rule_dim(b, dz),
+		       (long long)z);
 }
 
 static bool
@@ -522,206 +522,6 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 		}
 	}
 	return bind_groups(&b) && conditions(&b);
-}
-
-/* ---- the result's type ---- */
-
-/*
- * Same shape as the first operand, new dims replacing those that they are cut
- * of.
- */
-static bool
-same_shape_of_rule(const struct ir_rule *r)
-{
-	uint8_t i;
-
-	if (r->nops == 0 || r->nop[0] != r->nout) {
-		return false;
-	}
-	for (i = 0; i < r->nout; i++) {
-		const struct ir_factor *from = &r->f[r->op[0][i]];
-		const struct ir_factor *to = &r->f[r->out[i]];
-
-		if (from != to && (to->in || to->group || from->group)) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool
-add_dim(struct rule_binding *b, struct ir_type *t, dim_id d)
-{
-	if (ir_type_has(t, d)) {
-		return fail(b, "%s would be twice in the result of %s",
-			    dim_text(b, d), ir_ops[b->op].name);
-	}
-	if (t->ndims == IR_MAX_DIMS) {
-		return fail(b, "the result of %s would have more than %d dims",
-			    ir_ops[b->op].name, IR_MAX_DIMS);
-	}
-	t->dims[t->ndims++] = d;
-	return true;
-}
-
-static bool
-result_dims(struct rule_binding *b, struct ir_type *t)
-{
-	const struct ir_rule *r = b->r;
-	uint8_t i, j;
-
-	t->ndims = 0;
-	if (same_shape_of_rule(r) && !ir_is(b->op, IRF_SPREAD)) {
-		for (i = 0; i < b->types[0]->ndims; i++) {
-			dim_id d = b->types[0]->dims[i];
-
-			for (j = 0; j < r->nout; j++) {
-				const struct ir_factor *f =
-					&r->f[r->op[0][j]];
-
-				if (r->op[0][j] != r->out[j] &&
-				    f->dims[0] == d) {
-					d = r->f[r->out[j]].dims[0];
-				}
-			}
-			if (!add_dim(b, t, d)) {
-				return false;
-			}
-		}
-		return true;
-	}
-	for (i = 0; i < r->nout; i++) {
-		const struct ir_factor *f = &r->f[r->out[i]];
-
-		for (j = 0; j < f->n; j++) {
-			if (!add_dim(b, t, f->dims[j])) {
-				return false;
-			}
-		}
-	}
-	return true;
-}
-
-/* The dim that an index operand or result points into: factor `of`. */
-static dim_id
-index_dim(const struct ir_rule *r)
-{
-	const struct ir_factor *f = ir_rule_factor(r, "of");
-
-	return f ? f->dims[0] : 0;
-}
-
-static bool
-check_dtypes(struct rule_binding *b, const struct ir_type **first)
-{
-	const char *kind = ir_ops[b->op].dtypes;
-	int k;
-
-	*first = NULL;
-	for (k = 0; k < b->r->nops; k++) {
-		const struct ir_type *t = b->types[k];
-		bool is_float = ir_dtypes[t->dtype].is_float;
-
-		if (kind[k] == 'i' && (is_float || t->of != index_dim(b->r))) {
-			return fail(b, "operand %d of %s is %s, and an index "
-				    "into %s is expected", k + 1,
-				    ir_ops[b->op].name, operand_text(b, k),
-				    dim_text(b, index_dim(b->r)));
-		}
-		if (kind[k] == 'F' && t->dtype != IR_F32) {
-			return fail(b, "operand %d of %s is %s, and f32 is "
-				    "expected", k + 1, ir_ops[b->op].name,
-				    operand_text(b, k));
-		}
-		if (kind[k] == 'f' && !is_float) {
-			return fail(b, "operand %d of %s is %s, and numbers "
-				    "are expected", k + 1,
-				    ir_ops[b->op].name, operand_text(b, k));
-		}
-		if (kind[k] == 'f' && *first && (*first)->dtype != t->dtype) {
-			return fail(b, "operand %d of %s is %s, and the others "
-				    "are %s: cast one of them", k + 1,
-				    ir_ops[b->op].name, operand_text(b, k),
-				    ir_dtypes[(*first)->dtype].name);
-		}
-		if (kind[k] == 'f' && !*first) {
-			*first = t;
-		}
-	}
-	return true;
-}
-
-static bool
-result_type(struct rule_binding *b, struct ir_type *out)
-{
-	const char *kind = ir_ops[b->op].dtypes;
-	const struct ir_type *first;
-	struct ir_type t = *out;
-
-	if (!check_dtypes(b, &first) || !result_dims(b, &t)) {
-		return false;
-	}
-	t.of = 0;
-	switch (kind[b->r->nops]) {
-	case 'f':
-		t.dtype = first->dtype;
-		break;
-	case 'F':
-		t.dtype = IR_F32;
-		break;
-	case 'i':
-		t.dtype = IR_IDX;
-		t.of = index_dim(b->r);
-		break;
-	case 'x':
-		t.dtype = b->types[0]->dtype;
-		t.of = b->types[0]->of;
-		break;
-	default:		/* a float, as written */
-		if (!ir_dtypes[t.dtype].is_float) {
-			return fail(b, "%s makes numbers, not an index",
-				    ir_ops[b->op].name);
-		}
-		break;
-	}
-	*out = t;
-	return true;
-}
-
-bool
-ir_infer(struct ir_module *m, enum ir_op op,
-	 const struct ir_type *const *operands, uint32_t nargs,
-	 const struct ir_attr *attrs, uint32_t nattrs, struct ir_type *out,
-	 const char **why)
-{
-	struct ir_rule r;
-	struct rule_binding b = { .m = m, .op = op, .types = operands, .r = &r,
-			     .why = why };
-	const struct ir_type *first;
-	int64_t elems;
-
-	if (ir_ops[op].nargs >= 0 && (uint32_t)ir_ops[op].nargs != nargs) {
-		return fail(&b, "%s takes %d operand%s, and %u %s given",
-			    ir_ops[op].name, ir_ops[op].nargs,
-			    ir_ops[op].nargs == 1 ? "" : "s", nargs,
-			    nargs == 1 ? "is" : "are");
-	}
-	if (nargs > 0 && ir_ops[op].nargs > 0) {
-		if (!ir_rule_bind(m, op, operands, attrs, nattrs, &r, why) ||
-		    (ir_is(op, IRF_SINK) ? !check_dtypes(&b, &first)
-					 : !result_type(&b, out))) {
-			return false;
-		}
-	}
-	if (ir_is(op, IRF_SINK)) {
-		return true;
-	}
-	if (!ir_type_elems(m, out, &elems)) {
-		return fail(&b, "the result of %s, %s, has more elements than "
-			    "63 bits can count", ir_ops[op].name,
-			    ir_type_text(m, out));
-	}
-	return true;
 }
 
 void
