@@ -260,6 +260,7 @@ static const struct serve_format cache8 = { "f8e4m3", 1, 0 };
 
 /* Of kernels that widen 4 bits int4's on an A100 are published, and those that
  * engines have for fp4 are not. */
+static const char not_said[] = "no precision is said, and 16 bits are assumed";
 static const char widened[] = "weights of 4 bits are widened by as many "
 	"instructions as llmc's kernels have; no engine's were measured";
 
@@ -268,7 +269,8 @@ find_precision(struct serving *s, bool has_fp4)
 {
 	struct arena *a = &s->v->d->ctx.perm;
 	const char *said = serving_cell(s, SERVING_PRECISION);
-	const char *text = serving_plain(a, said);
+	const char *text = tsv_is_blank(said) ? "as-loaded"
+					      : serving_plain(a, said);
 	const char *model = serving_cell(s, SERVING_MODEL);
 	size_t i;
 
@@ -278,7 +280,8 @@ find_precision(struct serving *s, bool has_fp4)
 		    serving_says(model, precisions[i].model)) {
 			bool widens = precisions[i].fp4 && !has_fp4;
 
-			s->note = widens ? widened : NULL;
+			s->note = widens ? widened
+				: tsv_is_blank(said) ? not_said : NULL;
 			s->asked.fp8 = precisions[i].fp8 && !widens;
 			s->asked.fp4 = precisions[i].fp4 && !widens;
 			s->asked.experts_only = precisions[i].experts_only;

@@ -160,6 +160,15 @@ done <<'END'
 2 X100 no target for X100
 7 fp3 no rate for fp3
 END
+# What says no precision is taken to have 16 bits, and a note says so.
+for word in - bf16; do
+	sed "2s/${tab}fp8$tab/$tab$word$tab/" plain.tsv >other.tsv
+	figures other.tsv
+	mv now "said $word"
+	grep -c '2 with a note: no precision is said' out >>notes
+done
+cmp -s 'said -' 'said bf16' && printf '1\n0\n' | cmp -s - notes ||
+	bad 'no precision'
 # A line without a figure is a row, too; a rate alone is one that is predicted.
 sed "2s/50.5/-/; 2s/8.25/-/" plain.tsv >other.tsv
 run validate other.tsv

@@ -182,6 +182,8 @@ test_spelling(void **state)
 		{ "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", 28, 3584 },
 		{ "deepseek-ai/DeepSeek-R1", 0, 0 },
 		{ "Qwen2.5-Coder-7B-Instruct", 28, 3584 },
+		{ "GPT-20B", 44, 6144 }, { "gpt3_175b", 96, 12288 },
+		{ "GPT-NeoX-20B", 44, 6144 }, { "Megatron GPT 5B", 24, 4096 },
 		{ "Qwen/Qwen3-4B", 36, 2560 }, { "Qwen3-14B-AWQ", 40, 5120 },
 		{ "Mistral-7B-Instruct-v0.3", 32, 4096 }
 	};
