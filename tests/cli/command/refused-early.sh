@@ -72,6 +72,8 @@ cheaply refused 'more than 2^40 ops' eval -w --steps 1 model.llm
 cheaply refused 'this row has 1 cells, and there are 20000 columns' \
 	validate wide.tsv
 head -c 20000000 /dev/zero | tr '\0' '\t' >wide.tsv
+cheaply refused 'this file is empty' validate wide.tsv
+echo x >>wide.tsv
 cheaply refused 'more than 2000000 cells' validate wide.tsv
 yes 'target a { accelerator = h100; }' | head -n 30000 >many.target
 cheaply refused '30000 kinds of node are more than 32' target ./many.target
