@@ -17,13 +17,15 @@ NR == FNR {
 	of[n] = cell[4]
 	next
 }
-$5 == "TFLOP/s" {
-	words = $6
-	for (i = 7; i <= NF; i++)
+/ TFLOP\/s / {
+	for (at = 1; $at != "TFLOP/s"; at++)
+		;
+	words = $(at + 1)
+	for (i = at + 2; i <= NF; i++)
 		words = words " " $i
 	for (i = 1; i <= n; i++)
 		if (index(words, kernel[i]) == 1 && !(kernel[i] in rate))
-			rate[kernel[i]] = $4
+			rate[kernel[i]] = $(at - 1)
 }
 END {
 	for (i = 1; i <= n; i++) {

@@ -293,6 +293,7 @@ struct answer_kernel {
 	const char *what;	/* kind, shape, ops */
 	double count, us;	/* in a step; of all of them */
 	double all_us;		/* with what runs beside other kernels */
+	double counted_us;	/* of that, counted in llmc's own kernels */
 	double flops, bytes;	/* of one */
 	enum kernel_kind kind;
 	uint16_t op;		/* of a collective: enum ir_op, */

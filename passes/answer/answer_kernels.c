@@ -31,6 +31,7 @@ add_row(struct kernel_totals *x, const struct answer_kernel *e)
 			k->count += e->count;
 			k->us += e->us;
 			k->all_us += e->all_us;
+			k->counted_us += e->counted_us;
 			return;
 		}
 	}
@@ -39,11 +40,13 @@ add_row(struct kernel_totals *x, const struct answer_kernel *e)
 
 /* A kernel in parts counts once for each. */
 static void
-add_kernel(struct kernel_totals *x, const struct kernel *k, double us,
-	   double hidden_us, double times)
+add_kernel(struct kernel_totals *x, const struct kernel *k,
+	   const struct price_func *f, double hidden_us, double times)
 {
 	struct answer_kernel e = {
-		.us = (us - hidden_us) * times, .all_us = us * times,
+		.us = (f->total_us - hidden_us) * times,
+		.all_us = f->total_us * times,
+		.counted_us = (f->put_us + f->own_us) * times,
 		.count = times, .kind = k->kind,
 		.op = k->work->coll.op, .axes = k->work->coll.axes
 	};
@@ -92,8 +95,7 @@ add_list(struct kernel_totals *x, const struct kernel_list *l, bool repeats,
 	}
 	for (i = 0; i < l->at.n; i++) {
 		if (!l->at.at[i].body) {
-			add_kernel(x, &l->at.at[i], each[i].total_us,
-				   hidden[i], times);
+			add_kernel(x, &l->at.at[i], &each[i], hidden[i], times);
 		}
 	}
 }
@@ -148,9 +150,11 @@ answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 	}
 }
 
-/* The achieved rate: flops of contractions and attention, else bytes. */
+/* The achieved rate: flops of contractions and attention, else bytes; and, if
+ * any kernel has such a part, what is counted in llmc's own. */
 static void
-print_kernel(const struct answer_kernel *k, double step_us, struct buf *out)
+print_kernel(const struct answer_kernel *k, double step_us, bool any_counted,
+	     struct buf *out)
 {
 	bool multiplies = strncmp(k->what, "contraction", 11) == 0 ||
 			  strncmp(k->what, "attention", 9) == 0;
@@ -161,6 +165,11 @@ print_kernel(const struct answer_kernel *k, double step_us, struct buf *out)
 
 	buf_printf(out, "%5.1f%% %10.0f %10.3f", 100 * k->us / step_us,
 		   k->count, each);
+	if (k->counted_us > 0) {
+		buf_printf(out, " %5.0f%%", 100 * k->counted_us / k->all_us);
+	} else if (any_counted) {
+		buf_printf(out, " %5s ", "-");
+	}
 	buf_printf(out, " %8.1f %s/s%*s", rate / u.size, u.name,
 		   (int)(5 - strlen(u.name)), "");
 	buf_printf(out, "  %s\n", k->what);
@@ -170,16 +179,21 @@ void
 answer_print_kernels(const struct answer_kernels *x, double step_us,
 		     uint32_t most, struct buf *out)
 {
+	bool any_counted = false;
 	double rest = 0;
 	uint32_t i;
 
+	for (i = 0; i < x->at.n && i < most; i++) {
+		any_counted |= x->at.at[i].counted_us > 0;
+	}
 	buf_printf(out, "kernels of rank %u of the pipeline, the busiest: %.0f "
 		   "in a step, of %u kinds\n", x->rank, x->count, x->at.n);
-	buf_printf(out, "%6s %10s %10s %16s  %s\n", "step", "count", "us each",
-		   "achieved", "kernel");
+	buf_printf(out, "%6s %10s %10s%s %16s  %s\n", "step", "count",
+		   "us each", any_counted ? "    own" : "", "achieved",
+		   "kernel");
 	for (i = 0; i < x->at.n; i++) {
 		if (i < most) {
-			print_kernel(&x->at.at[i], step_us, out);
+			print_kernel(&x->at.at[i], step_us, any_counted, out);
 		} else {
 			rest += x->at.at[i].us;
 		}

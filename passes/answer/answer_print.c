@@ -511,7 +511,8 @@ print_counted(const struct answer *x, struct buf *out)
 	if (*before) {
 		answer_list_add(&l, "none counted in llmc's own kernels");
 	}
-	answer_list_add(&l, "all else by others' kernels and rates");
+	answer_list_add(&l, "%s by others' kernels and rates",
+			*before ? "all" : "all else");
 	answer_list_end(&l);
 }
 

@@ -36,7 +36,7 @@ cmp -s out default || bad 'the default is another text'
 # printed TEXT..: of the answer that was printed
 printed()
 {
-	sed -n '/^constants /,/^cost/{/^cost/!p;}' out |
+	sed -n '/^constants /,/^[pc]/{/^pr/!{/^cost/!p;};}' out |
 	tr -s ' \n' ' ' | sed 's/ $//' >constants
 	[ "$(cat constants)" = "$*" ] || bad "constants: $(cat constants)"
 }
@@ -110,6 +110,34 @@ run --emit=answer-json --target cpux4 $tiny
 tr -d ' \n' <out | grep -qF '"accuracy":{"part":0.9,"low":null,"high":null,"runs":0' ||
 	bad 'plan.json has an interval for a CPU'
 
+# ---- what is counted in llmc's own kernels: those of sm_90a, of no A100, and
+# of a CPU nothing is said
+
+# of WORDS: what the answer that was printed says of prices
+of()
+{
+	sed -n '/^prices/,/^cost/{/^cost/!p;}' out | tr -s ' \n' ' ' |
+	sed 's/[0-9.]*%/N%/g; s/ $//' >prices
+	[ "$(cat prices)" = "$*" ] || bad "prices: $(cat prices)"
+}
+
+run --target h100x8x8 --pin "$plan" "$model"
+of "prices counted in llmc's own kernels: epilogues N% of the step," \
+	"attention N%, all else by others' kernels and rates"
+run --emit=answer-json --target h100x8x8 --pin "$plan" "$model"
+tr -d ' \n' <out | grep -qE \
+	'"counted_us":\{"epilogues":[1-9][0-9.e+]*,"attention":[1-9]' ||
+	bad 'plan.json has nothing counted'
+run --target a100x8x8 --pin "$plan" "$model"
+of "prices none counted in llmc's own kernels," \
+	"all by others' kernels and rates"
+run --emit=answer-json --target a100x8x8 --pin "$plan" "$model"
+tr -d ' \n' <out | grep -qF '"counted_us":{"epilogues":0,"attention":0}' ||
+	bad 'plan.json has something counted on an A100'
+# shellcheck disable=SC2086 # words
+run --target cpux4 $tiny
+of ''
+
 # ---- kernels: 40 layers of 256 microbatches on a rank, in one part or in
 # several, flops by shape, and all of them are what the rank does not wait
 
@@ -127,12 +155,17 @@ awk '
 			bad = "not sorted"
 		last = $1 + 0.1
 	}
-	$6 == "contraction" {
-		split($7, n, "x")
+	$7 == "contraction" {
+		split($8, n, "x")
 		flops = 2 * n[1] * n[2] * n[3] / $3 / 1e6
-		if ($2 % 10240 != 0 || flops / $4 > 1.02 || flops / $4 < 0.98)
+		if ($2 % 10240 != 0 || flops / $5 > 1.02 || flops / $5 < 0.98)
+			bad = $0
+		# after its products a gate has instructions
+		if (/silu/ && ($4 + 0 < 1 || $4 + 0 > 20))
 			bad = $0
 	}
+	$7 == "attention" && $4 + 0 < 95 { bad = $0 }
+	$7 == "collective" && $4 != "-" { bad = $0 }
 	END {
 		if (rows != 20 || sum < 98.9 || sum > 101.1 || bad != "") {
 			print rows " rows, " sum "%: " bad
