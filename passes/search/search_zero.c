@@ -155,7 +155,6 @@ with_zero(struct trial *x, int zero, uint32_t offload)
 	double least_us = x->least_us;
 	enum trial_outcome outcome;
 
-	x->cost = NULL;
 	x->looked = x->drives_help = false;
 	if (is_way_above(x, way)) {
 		return cut_again(x, way);
