@@ -234,7 +234,7 @@ piece_find_colls(struct piece_store *s, struct piece_placed *w)
 	uint32_t i, k;
 
 	/* of several kinds of device nothing is counted */
-	if (w->bad || s->space->devs.n > 1) {
+	if (w->bad || s->space->devs.n > 1 || !s->space->nkinds) {
 		return;
 	}
 	keep_mesh(s, w);
@@ -246,7 +246,7 @@ piece_find_colls(struct piece_store *s, struct piece_placed *w)
 		if (!piece_find_repeats(s->space, w->m, i, of)) {
 			continue;
 		}
-		for (k = 0; k < 2; k++) {
+		for (k = 0; k < 2 && of[k]; k++) {
 			x.to = &w->repeats[i][k];
 			x.back = k == 1;
 			x.rings = s->space->traits->unfused;
