@@ -269,7 +269,7 @@ struct cost_contraction price_dot(const struct pricing *p,
  * Issue slots of a thread for each element of a contraction's result, for what
  * follows the products in its kernel of sm_90a or sm_100a: with a store of the
  * result, if nothing else does.  `shares`: with others of its launch, whose sum
- * so far is then in registers.
+ * so far, or what the first of a pair computes, is then in registers.
  */
 double price_put_slots(struct ir_module *m, const struct kernel *k,
 		       bool shares);

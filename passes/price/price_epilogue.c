@@ -17,9 +17,10 @@
 #define MOST_EXPRS 256	/* what is beyond is not counted */
 #define MOST_DEPTH 64	/* of nodes that use each other */
 #define VECTOR_BYTES 16	/* of the widest of what lies along vectors */
-/* Columns of a part of a tile in shared memory, and rows of it that a warp has:
- * cuda_dot90_put.c. */
+/* Columns of a part of a tile in shared memory, of a pair the same of both, and
+ * rows of it that a warp has: cuda_dot90.c, cuda_dot90_put.c. */
 #define PART_COLS 32
+#define PAIR_COLS 64
 #define PART_ROWS 16
 #define WARP 32
 
@@ -31,12 +32,13 @@ enum {
 	BY_HALF = 4
 };
 
-/* Besides ops: numbers; a value in memory, or the contraction's sum; half of a
- * rotation, and a sum over a row. */
+/* Besides ops: numbers; a value in memory, the contraction's sum, or what the
+ * first of a pair computes; half of a rotation, and a sum over a row. */
 enum {
 	PUT_NUMBER = IR_OP_COUNT,
 	PUT_LOAD,
 	PUT_SUM,
+	PUT_HANDED,
 	PUT_ANGLE,
 	PUT_SIN,
 	PUT_SIGN,
@@ -46,8 +48,8 @@ enum {
 struct put_expr {
 	uint16_t op;
 	uint8_t by;
-	uint32_t a, b, uses;	/* of LOAD and SUM, a is the value; of a
-				 * partner in a rotation, b is 1 */
+	uint32_t a, b, uses;	/* of LOAD, SUM and HANDED, a is the value; of
+				 * a partner in a rotation, b is 1 */
 	double number;
 };
 
@@ -57,6 +59,7 @@ struct epilogue {
 	const struct ir_node *dot;
 	dim_id last;		/* dim of the result along which vectors lie */
 	bool shares;		/* a sum so far is in registers */
+	bool paired;		/* it has an epilogue with another one */
 	bool halves;		/* its rotations are of two halves */
 	double lanes;
 	uint32_t n, depth;
@@ -204,6 +207,22 @@ is_handed(const struct epilogue *e, value_id v)
 	       kernel_makes(e->k->launch->of[e->k->launch->at - 1], v);
 }
 
+/* What the first of a pair makes is in registers when the second reads it. */
+static bool
+is_of_first(const struct epilogue *e, value_id v)
+{
+	return e->paired && kernel_follows(e->k) &&
+	       kernel_makes(e->k->launch->of[0], v);
+}
+
+/* What the first of a pair makes for the second alone is not stored. */
+static bool
+is_stored(const struct epilogue *e, value_id v)
+{
+	return !e->paired || kernel_follows(e->k) ||
+	       !kernel_hands_on(e->k->launch, v);
+}
+
 static uint32_t
 node(struct epilogue *e, const struct ir_node *n)
 {
@@ -256,6 +275,9 @@ value(struct epilogue *e, value_id v)
 
 	if (n == e->dot) {
 		return memory(e, PUT_SUM, from);
+	}
+	if (is_of_first(e, from)) {
+		return memory(e, PUT_HANDED, from);
 	}
 	if (id && n->op == IR_CONST) {
 		return number(e, n->result);
@@ -374,6 +396,8 @@ expr_slots(const struct epilogue *e, const struct put_expr *x)
 	switch (x->op) {
 	case PUT_SUM:
 		return cost_slots[COSTS_SHARED];
+	case PUT_HANDED:
+		return 0;
 	case PUT_LOAD:
 		return often * (access_slots(e, x->a) + widen_slots(e, x->a));
 	case PUT_REDUCED:	/* each element is added to what a thread has */
@@ -432,7 +456,9 @@ count_uses(struct epilogue *e)
 	uint32_t i;
 
 	for (i = 1; i < e->n; i++) {
-		if (e->at[i].op != PUT_LOAD && e->at[i].op != PUT_SUM) {
+		uint16_t op = e->at[i].op;
+
+		if (op != PUT_LOAD && op != PUT_SUM && op != PUT_HANDED) {
 			e->at[e->at[i].a].uses++;
 			e->at[e->at[i].b].uses++;
 		}
@@ -472,7 +498,7 @@ nest_slots(struct epilogue *e)
 	for (i = 0; i < roots; i++) {
 		value_id v = root(e, i, &adds);
 
-		slots += v ? root_slots(e, v, adds) : 0;
+		slots += v && is_stored(e, v) ? root_slots(e, v, adds) : 0;
 	}
 	for (i = 1; i < e->n; i++) {
 		slots += expr_slots(e, &e->at[i]);
@@ -488,6 +514,7 @@ part_cols(const struct epilogue *e)
 	const struct ir_type *t = ir_type(e->m, e->dot->result);
 	double most = (double)ir_most(e->m, ir_dim_size(e->m, e->last),
 				      t->cut[t->ndims - 1]);
+	double cols = e->paired ? PAIR_COLS : PART_COLS;
 	bool whole = e->halves;
 	uint32_t i;
 
@@ -495,7 +522,7 @@ part_cols(const struct epilogue *e)
 		whole |= ir_is(ir_node(e->m, e->k->nodes.at[i])->op,
 			       IRF_ROWWISE);
 	}
-	return whole && most > PART_COLS ? most : PART_COLS;
+	return whole && most > cols ? most : cols;
 }
 
 /* The only node besides the contraction and casts; NULL: none, or several. */
@@ -544,8 +571,9 @@ plain_slots(const struct epilogue *e)
 		? COSTS_BOX : COSTS_STORE];
 }
 
+/* Of what needs no copy of the sums in shared memory; 0: it does. */
 static double
-slots_of(struct epilogue *e)
+direct_slots(const struct epilogue *e)
 {
 	uint32_t others;
 	const struct ir_node *n = only_other(e, &others);
@@ -557,11 +585,18 @@ slots_of(struct epilogue *e)
 		return cost_slots[bytes_of(e, ir_args(e->m, n)[0]) < 4
 			? COSTS_ADD_BOX : COSTS_ADD];
 	}
-	if (n && adds_alike(e, n)) {
-		return cost_slots[COSTS_ADD_BOX];
-	}
-	return cost_slots[COSTS_COPY] + nest_slots(e) +
-	       cost_slots[COSTS_PART] * WARP / PART_ROWS / part_cols(e);
+	return n && adds_alike(e, n) ? cost_slots[COSTS_ADD_BOX] : 0;
+}
+
+static double
+slots_of(struct epilogue *e)
+{
+	double direct = e->paired ? 0 : direct_slots(e);
+	double part = cost_slots[COSTS_PART] * WARP / PART_ROWS /
+		      (e->paired ? 2 : 1);
+
+	return direct > 0 ? direct
+		: cost_slots[COSTS_COPY] + nest_slots(e) + part / part_cols(e);
 }
 
 static void
@@ -575,6 +610,7 @@ open_epilogue(struct epilogue *e, struct ir_module *m, const struct kernel *k,
 	e->m = m;
 	e->k = k;
 	e->shares = shares;
+	e->paired = shares && k->launch && k->launch->paired;
 	e->dot = price_main_node(m, k, IRF_CONTRACTS, IRF_PAIRS);
 	t = ir_type(m, e->dot->result);
 	e->last = t->ndims ? t->dims[t->ndims - 1] : 0;
