@@ -79,8 +79,8 @@ struct trial {
 	double left_us;
 	/* the same if stages of a rank might share slots in groups */
 	double grouped_us;
-	/* stages of a rank share all their slots */
-	bool evenly;
+	/* stages of a rank share all their slots; get quicker ways after */
+	bool evenly, quicker;
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
 	/* it may fit with more on drives and less in the memory of hosts */

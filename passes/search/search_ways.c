@@ -350,7 +350,7 @@ quicken(struct trial_rank *f, double most_bytes, struct fitting *best)
 	double us = best->us;
 	uint32_t *way;
 
-	if (!isfinite(us) || f->n > FEW_STAGES) {
+	if (!f->x->quicker || !isfinite(us) || f->n > FEW_STAGES) {
 		return;
 	}
 	way = arena_dup(&f->tmp, best->way, f->n * sizeof *way);
