@@ -480,6 +480,7 @@ piece_join_ends(struct piece_store *s, const struct piece_key *key,
 			piece_write_plan(s, w->on, &own, t, w->m);
 		}
 		u->ends[dev] = price_ends(s, w, t, u->dp, dev);
+		piece_drop_sharding(s, w);
 	}
 	price_add(update, u->ends[dev], 1);
 	price_add(update, &u->on[dev][PIECE_TOP], 1);

@@ -104,14 +104,14 @@ static void
 test_small(void **state)
 {
 	(void)state;
-	check("llama-3.2-1b", "h100x8x8", 27 * 1000 * 1000);
+	check("llama-3.2-1b", "h100x8x8", 36 * 1000 * 1000);
 }
 
 static void
 test_experts(void **state)
 {
 	(void)state;
-	check("mixtral-8x7b", "h100x8x8", 90 * 1000 * 1000);
+	check("mixtral-8x7b", "h100x8x8", 67 * 1000 * 1000);
 }
 
 int
