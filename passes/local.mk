@@ -123,6 +123,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pieces/piece_bytes.c \
 	%D%/pieces/piece_comm.c \
 	%D%/pieces/piece_cost.c \
+	%D%/pieces/piece_front.c \
 	%D%/pieces/piece_least.c \
 	%D%/pieces/piece_lend.c \
 	%D%/pieces/piece_parts.h \

@@ -104,6 +104,7 @@ struct piece_placed {
 	int64_t iterations[SPACE_MAX_KINDS + 2];	/* by stage */
 	/* all ways to recompute that were tried; the first is as pinned */
 	VEC(const char *) words;
+	uint32_t nfirst;	/* of them, that all have; 0: not known yet */
 	struct piece_choices choices[2];	/* if backward is split: 1 */
 	struct piece_sharding *shardings;	/* newest first */
 	uint64_t used;		/* when it was last: see MOST_OPEN */
@@ -286,6 +287,19 @@ void piece_find_least(struct piece_sharding *w,
 void piece_find_maps(const struct piece_store *s,
 		     const struct piece_sharding *w, struct kernels *const *of,
 		     struct piece_maps (*to)[SCHED_NKINDS]);
+
+/* ---- piece_front.c ----------------------------------------------------- */
+
+/* Adds the first words to w->words, by prices for one sequence. */
+void piece_find_words(struct piece_store *s, struct piece_placed *w,
+		      const struct space_plan *one);
+/*
+ * Adds to w->words and x->more points of the fronts between those that a plan
+ * takes and the nearest on either side that x has.
+ */
+void piece_find_between(struct piece_store *s, struct piece_placed *w,
+			const struct space_plan *one, const struct plan *p,
+			struct piece_choices *x);
 
 /* ---- piece_bytes.c ----------------------------------------------------- */
 

@@ -1,164 +1,12 @@
 /*
- * The ways to recompute of a placement.  Candidates are the points of the
- * Pareto fronts of all kinds of layers (pareto_front.h), by guessed prices of
- * single nodes.  Their programs are then priced, since kernels compute some
- * values again for nothing, and ways that another one beats are dropped.
+ * The ways to recompute of a placement, of the words that piece_front.c finds.
+ * Their programs are priced, since kernels compute some values again for
+ * nothing, and ways that another one beats are dropped.
  */
 #include "passes/pieces/piece_parts.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "passes/recompute/pareto_front.h"
-
-/* of a sharding, divided among its fronts */
-#define MOST_CHOICES 24
-
-struct fronts {
-	struct piece_store *s;
-	struct piece_placed *w;
-	struct pricing p;
-	struct fuse *fuse;	/* kernels of the module, at any axis lengths */
-	double *us;		/* by node: time to compute it again */
-	node_id *at;		/* the blocks */
-	uint32_t n;
-};
-
-/* ---- time of a node ---- */
-
-static const struct ir_node *
-node(const struct fronts *f, const struct kernel *k, uint32_t i)
-{
-	return ir_node(f->w->m, k->nodes.at[i]);
-}
-
-/*
- * Divides the price of a kernel among its nodes: a contraction gets the time of
- * matrix units, all other nodes share the rest equally.
- */
-static void
-share(struct fronts *f, const struct kernel *k, const struct price_func *p)
-{
-	double own = p->us[PRICE_MATRIX] + p->us[PRICE_ATTENTION];
-	double rest = p->total_us - own;
-	uint32_t i, others = 0;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		others += !ir_is(node(f, k, i)->op, IRF_CONTRACTS);
-	}
-	for (i = 0; i < k->nodes.n; i++) {
-		f->us[k->nodes.at[i]] =
-			ir_is(node(f, k, i)->op, IRF_CONTRACTS)
-			? own + (others ? 0 : rest) : rest / others;
-	}
-}
-
-static void
-price_nodes(struct fronts *f, struct pricing *p, const struct kernel_list *l)
-{
-	uint32_t i;
-
-	for (i = 0; i < l->at.n; i++) {
-		const struct kernel *k = &l->at.at[i];
-		struct price_func once = { 0 };
-
-		if (k->body) {
-			price_nodes(f, p, k->body);
-		} else {
-			price_kernel(p, k, &once);
-			share(f, k, &once);
-		}
-	}
-}
-
-static double
-node_us(void *user, node_id n)
-{
-	const struct fronts *f = user;
-
-	return f->us[n];
-}
-
-/* ---- words ---- */
-
-/* Adds these words, unless they are there. */
-static void
-add(struct fronts *f, const char *words)
-{
-	struct piece_placed *w = f->w;
-	uint32_t i;
-
-	for (i = 0; i < w->words.n; i++) {
-		if (strcmp(w->words.at[i], words) == 0) {
-			return;
-		}
-	}
-	words = arena_strndup(&f->s->space->keep, words, strlen(words));
-	VEC_PUSH(&f->s->space->keep, &w->words, words);
-}
-
-/*
- * Sets prices of nodes at the present axis lengths.  Only nodes inside the
- * blocks are priced, since only these are recomputed.
- */
-static void
-find_prices(struct fronts *f)
-{
-	struct ir_module *m = f->w->m;
-	uint32_t k;
-
-	f->us = arena_alloc(&f->w->ctx->tmp, m->nodes.n * sizeof *f->us);
-	for (k = 0; k < f->n; k++) {
-		region_id r = ir_node(m, f->at[k])->region;
-
-		price_nodes(f, &f->p, kernels_inside(f->fuse, ir_model(m), r,
-						     &f->w->ctx->tmp));
-	}
-}
-
-static void
-add_front(struct fronts *f, uint32_t block)
-{
-	struct front_prices prices = { node_us, NULL, f };
-	struct arena *a = &f->w->ctx->tmp;
-	struct front x;
-	uint32_t i;
-
-	front_find(front_open(f->w->m, f->at[block], &prices),
-		   MOST_CHOICES / f->n, a, &x);
-	for (i = 0; i < x.at.n; i++) {
-		add(f, x.at.at[i].recompute);
-	}
-}
-
-/*
- * Adds to w->words the points of the Pareto fronts of its blocks, by guessed
- * prices at the lengths that axes have.
- */
-static void
-find_words(struct piece_store *s, struct piece_placed *w)
-{
-	struct arena *a = &w->ctx->tmp;
-	struct ranks r = { .m = w->m };
-	struct fronts f = {
-		.s = s, .w = w,
-		.p = { .r = &r, .m = w->m, .t = space_quickest(s->space),
-		       .traits = s->space->traits }
-	};
-	uint32_t i;
-
-	ranks_find_axes(&r);
-	f.n = front_blocks(w->m, a, &f.at);
-	/* else blocks and kinds do not correspond */
-	if (f.n == s->space->nkinds) {
-		f.fuse = kernels_open(w->m, s->memo, a);
-		find_prices(&f);
-		for (i = 0; i < f.n; i++) {
-			add_front(&f, i);
-		}
-	}
-	arena_release(a);
-}
 
 /* ---- their order ---- */
 
@@ -206,9 +54,9 @@ subtract(struct piece_choice *x, const struct piece_choice *y)
 /*
  * Sorts ways by their time.  Drops those that another way is no worse than, in
  * time and bytes of each kind and in temporary bytes; the others' times are
- * then against the first.
+ * then against the first, which it returns as it was.
  */
-static void
+static struct piece_choice
 rank_choices(const struct space *s, struct piece_choices *x)
 {
 	struct piece_choice *at = x->at.at, first;
@@ -235,6 +83,7 @@ rank_choices(const struct space *s, struct piece_choices *x)
 	for (i = 0, first = at[0]; i < n; i++) {
 		subtract(&at[i], &first);
 	}
+	return first;
 }
 
 /* ---- ways, priced ---- */
@@ -451,8 +300,8 @@ price_ways(struct piece_store *s, struct piece_placed *w,
 	uint32_t i;
 
 	arena_init(&a, &s->space->m->ctx->mem);
-	VEC_RESERVE(&a, &x->at, w->words.n);
-	for (i = 0; i < w->words.n; i++) {
+	VEC_RESERVE(&a, &x->at, w->nfirst);
+	for (i = 0; i < w->nfirst; i++) {
 		struct piece_choice to = { .words = w->words.at[i], .nth = i };
 
 		k.choice = i;
@@ -463,7 +312,7 @@ price_ways(struct piece_store *s, struct piece_placed *w,
 	}
 	if (x->at.n) {
 		find_least_maps(x);
-		rank_choices(s->space, x);
+		x->first = rank_choices(s->space, x);
 	}
 	x->at.cap = x->at.n;
 	x->at.at = arena_dup(&s->space->keep, x->at.at,
@@ -482,11 +331,11 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 	if (x->at.n) {
 		return x;
 	}
-	if (w->words.n == 1 && !s->space->pinned[SPACE_PIN_RECOMPUTE]) {
-		piece_open_placed(s, w);
-		piece_set_axes(w->m, &one);
-		find_words(s, w);
-		piece_set_axes(w->m, &w->at);
+	if (!w->nfirst) {
+		if (!s->space->pinned[SPACE_PIN_RECOMPUTE]) {
+			piece_find_words(s, w, &one);
+		}
+		w->nfirst = w->words.n;
 	}
 	price_ways(s, w, key, &one, x);
 	return x;
@@ -500,6 +349,62 @@ piece_choices_of(struct piece_store *s, const struct piece_key *key,
 	const struct piece_choices *x = find_choices(s, w, key, t);
 
 	return x->at.n ? x : NULL;
+}
+
+/* ---- more ways ---- */
+
+/*
+ * Prices those from the i-th of x->more on.  What they compute again counts as
+ * nothing in their maps, which is a bound.
+ */
+static void
+price_more(struct piece_store *s, struct piece_placed *w,
+	   const struct piece_key *key, const struct space_plan *one,
+	   struct piece_choices *x, uint32_t i)
+{
+	struct piece_key k = *key;
+	struct piece_choice first = x->first, none = { NULL };
+	uint32_t n, kind;
+
+	for (; i < x->more.n; i++) {
+		struct piece_choice to = {
+			.words = w->words.at[x->more.at[i]],
+			.nth = x->more.at[i]
+		};
+
+		k.choice = to.nth;
+		if (!price_way(s, w, &k, one, &to)) {
+			continue;
+		}
+		subtract(&to, &first);
+		subtract_maps(&to, NULL);
+		for (n = 0; n < SPACE_MAX_KINDS; n++) {
+			for (kind = 0; kind < SCHED_NKINDS; kind++) {
+				lower(&x->maps[n][kind], &to.maps[n][kind]);
+			}
+		}
+		VEC_PUSH(&s->space->keep, &x->at, to);
+	}
+	first = rank_choices(s->space, x);
+	subtract(&none, &first);
+	subtract(&x->first, &none);
+}
+
+uint32_t
+piece_widen(struct piece_store *s, const struct piece_key *key,
+	    const struct space_plan *t, const struct plan *p)
+{
+	struct piece_placed *w = piece_sharding_of(s, key, t)->on->like;
+	struct space_plan one = one_sequence(s, t);
+	struct piece_choices *x = &w->choices[key->split];
+	uint32_t was = x->more.n;
+
+	if (find_choices(s, w, key, t)->at.n < 2) {
+		return 0;
+	}
+	piece_find_between(s, w, &one, p, x);
+	price_more(s, w, key, &one, x, was);
+	return x->more.n - was;
 }
 
 /*

@@ -107,6 +107,8 @@ struct piece_choice {
 /* The ways of a placement, in the order of their time. */
 struct piece_choices {
 	VEC(struct piece_choice) at;	/* empty until needed */
+	struct piece_choice first;	/* itself, not against the first */
+	VEC(uint32_t) more;	/* nth of those that piece_widen priced */
 	/* the least of all ways */
 	struct piece_maps maps[SPACE_MAX_KINDS][SCHED_NKINDS];
 };
@@ -340,6 +342,12 @@ void piece_borrow(struct piece_store *s, struct piece_placed *const *of,
 const struct piece_choices *piece_choices_of(struct piece_store *s,
 					     const struct piece_key *key,
 					     const struct space_plan *t);
+/*
+ * Adds ways between those that a plan of the placement takes and the nearest
+ * that are known.  Their number; the order of all may change.
+ */
+uint32_t piece_widen(struct piece_store *s, const struct piece_key *key,
+		     const struct space_plan *t, const struct plan *p);
 /* Frees programs of all ways but the quickest; they are made again. */
 void piece_drop_ways(struct piece_store *s, const struct piece_key *key,
 		     const struct space_plan *t);

@@ -294,3 +294,36 @@ plan_read(struct ir_module *m, struct plan *out)
 	out->was_read.layers = out->layers;
 	return true;
 }
+
+/* ---- copies ---- */
+
+static const char *
+copy(struct arena *a, const char *text)
+{
+	return text ? arena_strndup(a, text, strlen(text)) : NULL;
+}
+
+void
+plan_keep(struct arena *a, struct plan *p)
+{
+	uint32_t i;
+
+	p->recompute = copy(a, p->recompute);
+	p->schedule = copy(a, p->schedule);
+	p->schedule_file = copy(a, p->schedule_file);
+	for (i = 0; i < PLAN_NAXES; i++) {
+		struct plan_split *x = &p->split[i];
+
+		if (x->n) {
+			x->dims = arena_dup(a, x->dims,
+					    x->n * sizeof *x->dims);
+		}
+	}
+	if (p->recompute_of) {
+		p->recompute_of = arena_dup(a, p->recompute_of, p->nstages *
+					    sizeof *p->recompute_of);
+		for (i = 0; i < p->nstages; i++) {
+			p->recompute_of[i] = copy(a, p->recompute_of[i]);
+		}
+	}
+}

@@ -100,6 +100,11 @@ bool plan_names(struct ir_module *m);
 bool plan_recompute(struct ir_module *m, const char **what);
 /* The words of `recompute` for a stage; p is from plan_read. */
 const char *plan_recompute_of(const struct plan *p, uint32_t stage);
+/*
+ * Copies text and lists of a plan to the arena, but for its layers: what they
+ * were in may go.
+ */
+void plan_keep(struct arena *a, struct plan *p);
 
 /* `offload` of models and rank programs, as bits; reads one key. */
 uint32_t plan_offload(const struct ir_module *m);

@@ -14,6 +14,7 @@
 #define FIRST 12		/* degrees that the first walk looks at */
 /* most walks after programs turned out larger than composed */
 #define ROUNDS 64
+#define GAINS 1e-4	/* part of a step for which a plan gets more ways */
 
 static void
 walk(struct search *s, double worst_us, uint32_t enough)
@@ -57,7 +58,7 @@ aim(struct search *s, double guess_us)
 	s->enough = want;
 	s->aiming = true;
 	for (i = 0; i < n; i++) {
-		search_retry_plan(s, &at[i].plan);
+		search_retry_plan(s, &at[i].plan, false);
 	}
 	s->aiming = false;
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
@@ -159,6 +160,51 @@ settle_all(struct search *s, double aim_us)
 	}
 }
 
+/* Adds ways to the placement of a plan as long as it gets quicker. */
+static void
+widen(struct search *s, uint32_t i)
+{
+	double us = INFINITY;
+	struct search_found f = s->close.at[i];
+
+	while (f.step_us < us * (1 - GAINS) && !search_is_over(s) &&
+	       f.step_us <= SEARCH_CLOSE * s->worst_us &&
+	       search_retry_plan(s, &f.plan, true)) {
+		us = f.step_us;
+		f = s->close.at[i];
+	}
+}
+
+/*
+ * Plans that come close to the best, and do not fit with the quickest way to
+ * recompute, are looked at again with ways between those that they take and the
+ * next.  Which plans these are is an order, not a proof.
+ */
+static void
+look_closer(struct search *s)
+{
+	uint32_t n = s->close.n, i, round;
+
+	s->enough = search_nwanted(s);
+	for (round = 0; round < ROUNDS && s->settled.n &&
+	     !s->out->stopped; round++) {
+		s->worst_us = search_settled_us(s, s->enough);
+		s->out->found.n = 0;
+		for (i = 0; i < n; i++) {
+			struct search_found f = s->close.at[i];
+
+			if (round == 0) {
+				widen(s, i);
+			} else {
+				search_retry_plan(s, &f.plan, false);
+			}
+		}
+		if (!search_settle(s)) {
+			break;
+		}
+	}
+}
+
 static void
 look_and_settle(struct search *s)
 {
@@ -175,6 +221,7 @@ look_and_settle(struct search *s)
 	memset(s->seen, 0, s->space.degrees.n * sizeof *s->seen);
 	cluster(s, ndegrees);
 	settle_all(s, isfinite(guess_us) ? aim(s, guess_us) : INFINITY);
+	look_closer(s);
 	if (s->shown_s > 0) {
 		fprintf(stderr, "\r%60s\r", "");
 	}
@@ -197,49 +244,17 @@ keep_lower(struct search_report *r, double *us)
 	*us = r->found.n && *us < r->found.at[0].step_us ? *us : INFINITY;
 }
 
-static const char *
-copy(struct arena *a, const char *text)
-{
-	return text ? arena_strndup(a, text, strlen(text)) : NULL;
-}
-
-/* Copies what a plan points to, since the plan outlives the search. */
-static void
-keep(struct arena *a, struct plan *p)
-{
-	uint32_t i;
-
-	p->recompute = copy(a, p->recompute);
-	p->schedule = copy(a, p->schedule);
-	p->schedule_file = copy(a, p->schedule_file);
-	for (i = 0; i < PLAN_NAXES; i++) {
-		struct plan_split *x = &p->split[i];
-
-		if (x->n) {
-			x->dims = arena_dup(a, x->dims,
-					    x->n * sizeof *x->dims);
-		}
-	}
-	if (p->recompute_of) {
-		p->recompute_of = arena_dup(a, p->recompute_of, p->nstages *
-					    sizeof *p->recompute_of);
-		for (i = 0; i < p->nstages; i++) {
-			p->recompute_of[i] = copy(a, p->recompute_of[i]);
-		}
-	}
-}
-
 static void
 keep_report(struct arena *a, struct search_report *r)
 {
 	uint32_t i;
 
 	for (i = 0; i < r->found.n; i++) {
-		keep(a, &r->found.at[i].plan);
+		plan_keep(a, &r->found.at[i].plan);
 	}
-	keep(a, &r->least.plan);
-	keep(a, &r->bare.plan);
-	keep(a, &r->host.plan);
+	plan_keep(a, &r->least.plan);
+	plan_keep(a, &r->bare.plan);
+	plan_keep(a, &r->host.plan);
 }
 
 /* The pinned keys, as a list for the report. */

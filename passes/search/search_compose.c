@@ -325,6 +325,7 @@ trial_is_above(struct trial *x, bool with_update)
 	if (us < x->s->worst_us) {
 		return false;
 	}
+	trial_note_close(x, us);
 	trial_least(x, us);
 	return true;
 }

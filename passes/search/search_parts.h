@@ -39,6 +39,9 @@ struct search_unfit {
 	double lacks;
 };
 
+/* Plans with less than so many times the best step may get more ways. */
+#define SEARCH_CLOSE 1.01
+
 struct search_ahead;
 
 struct search {
@@ -56,6 +59,8 @@ struct search {
 	VEC(struct search_unfit) unfit;
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
+	/* plans that recompute and come near the best; in no order */
+	VEC(struct search_found) close;
 	struct pass_ahead made;		/* programs of the best settled plan */
 	double open_us;		/* least bound of plans not looked at */
 	double begin_s;		/* when the search began, by the wall clock */
@@ -124,8 +129,12 @@ void search_ahead_end(struct search *s);
  */
 void search_try_plan(struct search *s, struct space_plan *t,
 		     struct search_seen *seen);
-/* Tries a plan again, with its own ZeRO, `sequence` and offload only. */
-void search_retry_plan(struct search *s, const struct plan *p);
+/*
+ * Tries a plan again, with its own ZeRO, `sequence` and offload only.  widens:
+ * its placement gets ways to recompute between those of the plan and the next.
+ * False: there are none, so the plan was not tried.
+ */
+bool search_retry_plan(struct search *s, const struct plan *p, bool widens);
 
 /* ---- search_settle.c --------------------------------------------------- */
 
@@ -149,6 +158,10 @@ const struct search_found *search_settled(const struct search *s,
 /* The step of the n-th settled plan, from 1; INFINITY: there are fewer.  With
  * `distinct`, of the n-th that is like no better one. */
 double search_settled_us(const struct search *s, uint32_t n);
+/*
+ * Whether both plans are the same, but for layers and `recompute` by stage.
+ */
+bool search_is_same(const struct plan *a, const struct plan *b);
 /* Whether a better settled plan is like the i-th. */
 bool search_is_double(const struct search *s, uint32_t i);
 

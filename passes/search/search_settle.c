@@ -137,11 +137,8 @@ search_is_alike(const struct plan *a, const struct plan *b)
 	       strcmp(a->schedule, b->schedule) == 0;
 }
 
-/*
- * Whether both plans are the same, but for layers and `recompute` by stage.
- */
-static bool
-same_plan(const struct plan *a, const struct plan *b)
+bool
+search_is_same(const struct plan *a, const struct plan *b)
 {
 	return search_is_alike(a, b) && a->microbatch == b->microbatch &&
 	       a->interleave == b->interleave && a->sequence == b->sequence;
@@ -166,7 +163,8 @@ search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
 	for (i = 0; i < s->unfit.n; i++) {
 		const struct search_unfit *x = &s->unfit.at[i];
 
-		if (!same_plan(&x->plan, p) || x->plan.nstages != p->nstages ||
+		if (!search_is_same(&x->plan, p) ||
+		    x->plan.nstages != p->nstages ||
 		    memcmp(x->plan.layers, p->layers,
 			   p->nstages * sizeof *p->layers) != 0) {
 			continue;
@@ -229,7 +227,7 @@ search_settled(const struct search *s, const struct plan *p)
 	for (i = 0; i < s->settled.n; i++) {
 		const struct plan *x = &s->settled.at[i].plan;
 
-		if (same_plan(x, p) && same_stages(x, p)) {
+		if (search_is_same(x, p) && same_stages(x, p)) {
 			return &s->settled.at[i];
 		}
 	}

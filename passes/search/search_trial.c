@@ -129,3 +129,45 @@ trial_plan(const struct trial *x, struct plan *p)
 			      sizeof *x->layers);
 	set_recompute(x, p);
 }
+
+/* ---- plans that come close ---- */
+
+#define MOST_CLOSE 6
+
+/* The index of a plan among those that are close, or where it may go. */
+static uint32_t
+index_of(const struct search *s, const struct plan *p)
+{
+	const struct search_found *at = s->close.at;
+	uint32_t i, last = 0;
+
+	for (i = 0; i < s->close.n && !search_is_same(&at[i].plan, p); i++) {
+		last = at[i].step_us > at[last].step_us ? i : last;
+	}
+	return i < MOST_CLOSE ? i : last;
+}
+
+void
+trial_note_close(const struct trial *x, double us)
+{
+	struct search *s = x->s;
+	struct search_found f = { .step_us = us }, *at = s->close.at;
+	uint32_t i;
+
+	if (s->guessing || s->is_ahead || us > SEARCH_CLOSE * s->worst_us ||
+	    !x->ways_of || !trial_is_tight(x)) {
+		return;
+	}
+	trial_keys(x, &f.plan);
+	i = index_of(s, &f.plan);
+	if (i < s->close.n && us >= at[i].step_us &&
+	    !search_is_same(&at[i].plan, &f.plan)) {
+		return;
+	}
+	trial_plan(x, &f.plan);
+	if (i < s->close.n) {
+		at[i] = f;
+	} else {
+		VEC_PUSH(&s->space.keep, &s->close, f);
+	}
+}

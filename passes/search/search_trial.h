@@ -115,6 +115,11 @@ bool trial_is_tight(const struct trial *x);
 void trial_keys(const struct trial *x, struct plan *p);
 /* The complete plan, in the report's arena. */
 void trial_plan(const struct trial *x, struct plan *p);
+/*
+ * Notes a plan that does not fit with the quickest way to recompute, and whose
+ * step or its bound is `us`, if that is close to the best.
+ */
+void trial_note_close(const struct trial *x, double us);
 
 /* ---- search_compose.c ------------------------------------------------- */
 

@@ -69,6 +69,7 @@ take(struct trial *x, const struct trial_fit *f)
 	};
 
 	keep_priced(x, f);
+	trial_note_close(x, x->p.step_us);
 	if (e.step_us >= x->s->worst_us) {
 		return;
 	}

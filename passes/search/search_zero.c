@@ -347,8 +347,8 @@ search_try_plan(struct search *s, struct space_plan *t,
 	seen->none = !fits;
 }
 
-void
-search_retry_plan(struct search *s, const struct plan *p)
+bool
+search_retry_plan(struct search *s, const struct plan *p, bool widens)
 {
 	struct space_plan t = {
 		.microbatch = p->microbatch,
@@ -365,6 +365,12 @@ search_retry_plan(struct search *s, const struct plan *p)
 	}
 	x = trial_begin(s, &t);
 	x.key.sequence = p->sequence;
-	with_zero(&x, p->zero, p->offload);
+	x.key.zero = p->zero;
+	x.key.offload = p->offload;
+	widens = widens && !piece_widen(&s->pieces, &x.key, &t, p);
+	if (!widens) {
+		with_zero(&x, p->zero, p->offload);
+	}
 	arena_release(&s->space.tmp);
+	return !widens;
 }

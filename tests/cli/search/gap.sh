@@ -71,4 +71,14 @@ run --target h100x8x8 --explain=search --pin pp=8,interleave=1 \
 	"$examples/llama-3-70b.llm"
 [ -z "$(said 'other ways for stages of one rank')" ] ||
 	bad 'a rank has one stage'
+
+# ---- ways that are not among the first of a placement
+
+set -- --target h100x8 "$examples/mixtral-8x7b.llm" \
+	--pin pp=1,ep=8,dp=1,tp=1,microbatch=2,zero=1,offload=optimizer
+run "$@"
+step=$(step_of out)
+run "$@" --pin recompute=n+silu+g
+below "$step" "$(awk -v us="$(step_of out)" 'BEGIN { print us * 1.0001 }')" ||
+	bad "$step, and $(step_of out) with a way that was passed over"
 exit $failed
