@@ -64,6 +64,8 @@ struct epilogue {
 	double lanes;
 	uint32_t n, depth;
 	struct put_expr at[MOST_EXPRS];
+	/* by place in k->nodes: 1 + its expression; 0: none yet */
+	uint32_t of_node[MOST_EXPRS];
 };
 
 /* ---- expressions ---- */
@@ -265,13 +267,25 @@ shown(const struct epilogue *e, value_id v)
 	return v;
 }
 
+/* Where the expression of that node of the kernel is kept, so that what several
+ * use is walked once; NULL: it is beyond what is counted. */
+static uint32_t *
+kept_of(struct epilogue *e, node_id id)
+{
+	uint32_t i;
+
+	for (i = 0; i < MOST_EXPRS && e->k->nodes.at[i] != id; i++) {
+	}
+	return i < MOST_EXPRS ? &e->of_node[i] : NULL;
+}
+
 static uint32_t
 value(struct epilogue *e, value_id v)
 {
 	value_id from = shown(e, v);
 	node_id id = e->m->values.at[from].node;
 	const struct ir_node *n = ir_node(e->m, id);
-	uint32_t x;
+	uint32_t *kept;
 
 	if (n == e->dot) {
 		return memory(e, PUT_SUM, from);
@@ -287,10 +301,13 @@ value(struct epilogue *e, value_id v)
 		return memory(e, id && n->op == IR_DROPOUT_MASK
 			      ? IR_DROPOUT_MASK : PUT_LOAD, v);
 	}
-	e->depth++;
-	x = node(e, n);
-	e->depth--;
-	return x;
+	kept = kept_of(e, id);
+	if (kept && !*kept) {
+		e->depth++;
+		*kept = 1 + node(e, n);
+		e->depth--;
+	}
+	return kept ? *kept - 1 : 0;
 }
 
 /* ---- slots ---- */

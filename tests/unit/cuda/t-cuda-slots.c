@@ -93,33 +93,57 @@ priced(struct ir_module *m, const struct kernel *k)
 	return k->members.n ? slots : price_put_slots(m, k, false);
 }
 
+/* Whether both are within 1% of each other. */
+static bool
+is_priced(const char *name, const char *rest)
+{
+	const struct tk_kernel *x;
+	double price, code;
+	struct tc_module *m;
+	struct tc c;
+
+	tc_open(&c, NULL, "sm_90a");
+	c.unrun = true;
+	tc_text(&c, arena_printf(&c.a, "%s%s", OPEN, rest), 0);
+	m = c.modules.at[0];
+	assert_int_equal(m->t.kernels.n, 1);
+	x = &m->t.kernels.at[0];
+	code = stated(x->made[0].source);
+	price = priced(m->t.m, x->k) * 128 * 256 / THREADS;
+	printf("%-24s %6.0f %6.0f\n", name, code, price);
+	tc_close(&c);
+	return fabs(price / code - 1) < 0.01;
+}
+
 static void
 test_counts(void **state)
 {
 	bool all = true;
-	struct tc c;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < NEPILOGUES; i++) {
-		const struct tk_kernel *x;
-		double price, code;
-		struct tc_module *m;
-
-		tc_open(&c, NULL, "sm_90a");
-		c.unrun = true;
-		tc_text(&c, arena_printf(&c.a, "%s%s", OPEN,
-					 epilogues[i].text), 0);
-		m = c.modules.at[0];
-		assert_int_equal(m->t.kernels.n, 1);
-		x = &m->t.kernels.at[0];
-		code = stated(x->made[0].source);
-		price = priced(m->t.m, x->k) * 128 * 256 / THREADS;
-		printf("%-24s %6.0f %6.0f\n", epilogues[i].name, code, price);
-		all &= fabs(price / code - 1) < 0.01;
-		tc_close(&c);
+		all &= is_priced(epilogues[i].name, epilogues[i].text);
 	}
 	assert_true(all);
+}
+
+/* What is used twice is counted once, and walked once: each of so many powers
+ * has two paths to the one before. */
+static void
+test_powers(void **state)
+{
+	char text[4096];
+	size_t n = (size_t)sprintf(text, "%s", DOT);
+	int i;
+
+	(void)state;
+	for (i = 4; i < 44; i++) {
+		n += (size_t)sprintf(text + n, "  %%%d = mul %%%d, %%%d" ALL,
+				     i + 1, i, i);
+	}
+	sprintf(text + n, "  return %%%d\n}\n", i);
+	assert_true(is_priced("powers", text));
 }
 
 int
@@ -127,6 +151,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_powers)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
