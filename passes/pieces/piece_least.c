@@ -272,15 +272,31 @@ struct map_bytes {
 	double batch, fixed;
 };
 
-static void
-add_uses(const struct space *s, const struct ir_module *m,
-	 const struct kernel_use *u, uint32_t n, struct map_bytes *to)
+/* Whether v is in registers if the kernel shares its launch, as the price of
+ * other lengths may have it: one member makes it, and another one reads it. */
+static bool
+may_be_handed(const struct kernel_launch *l, uint32_t at, value_id v)
 {
 	uint32_t i;
 
+	for (i = 0; i < l->n && (i == at || !kernel_makes(l->of[i], v)); i++) {
+	}
+	return i < l->n || kernel_hands_on(l, v);
+}
+
+static void
+add_uses(const struct space *s, const struct ir_module *m,
+	 const struct kernel *k, const struct kernel_use *u, uint32_t n,
+	 struct map_bytes *to)
+{
+	const struct kernel_launch *l = k->launch;
+	uint32_t i;
+
 	for (i = 0; i < n; i++) {
-		*(is_of_batch(s, m, u[i].value) ? &to->batch : &to->fixed) +=
-			u[i].bytes;
+		if (!l || !may_be_handed(l, l->at, u[i].value)) {
+			*(is_of_batch(s, m, u[i].value)
+			  ? &to->batch : &to->fixed) += u[i].bytes;
+		}
 	}
 }
 
@@ -366,8 +382,8 @@ add_maps(const struct piece_sharding *w, const struct space *s,
 			continue;
 		}
 		to->again_us += times * again_us(p, w, k);
-		add_uses(s, p->m, k->inputs.at, k->inputs.n, &x);
-		add_uses(s, p->m, k->outputs.at, k->outputs.n, &x);
+		add_uses(s, p->m, k, k->inputs.at, k->inputs.n, &x);
+		add_uses(s, p->m, k, k->outputs.at, k->outputs.n, &x);
 		if (k->kind == KERNEL_CONTRACTION && take_own(s, p, k, &x)) {
 			to->starts_us += times * bytes_us(d, x.fixed);
 			to->bytes_us += times * bytes_us(d, x.batch);

@@ -365,7 +365,7 @@ check_model(const char *model, bool moe, struct nearness *near)
 	struct stand x;
 	int i, left = 2;
 
-	stand(&x, model, clusters[draw(7)]);
+	stand_as(&x, model, clusters[draw(7)], true);
 	if (others) {
 		draw_traits(&x);
 	}
@@ -436,7 +436,7 @@ test_hidden_once(void **state)
 
 	(void)state;
 	snprintf(text, sizeof text, heavy, 32, 4);
-	stand(&x, text, "h100x8x2@eth25");
+	stand_as(&x, text, "h100x8x2@eth25", true);
 	x.traits.overlap_tensor = true;
 	x.space.base.chunks = 2;
 	d.g = (struct space_degrees){ .used = 8, .tp = 4, .cp = 2, .ep = 1,
@@ -449,12 +449,58 @@ test_hidden_once(void **state)
 	leave(&x);
 }
 
+/* One rank has all of that model; so many sequences at a time. */
+static void
+check_one(const char *model, const char *cluster, int64_t microbatch,
+	  const struct price_traits *traits)
+{
+	struct nearness near = { 0 };
+	struct drawn d = { .t = { .g = &d.g, .microbatch = microbatch,
+				  .chunks = 1, .sched = sched_find("1f1b") } };
+	struct stand x;
+
+	stand_as(&x, model, cluster, true);
+	x.traits = *traits;
+	d.g = (struct space_degrees){ .used = 1, .tp = 1, .cp = 1, .ep = 1,
+				      .pp = 1, .dp = 1 };
+	d.t.nmicrobatches = space_microbatches(&x.space, &d.g, microbatch);
+	d.key = (struct piece_key){ .tp = 1, .cp = 1, .ep = 1 };
+	check_ways(&x, &d, &near);
+	assert_true(near.ways > 2);
+	leave(&x);
+}
+
+/* What contractions of one launch hand to each other is in no memory. */
+static void
+test_handed(void **state)
+{
+	static const char gated[] =
+		"model m {\n"
+		"  dim hidden = 4096, ffn = 8192, vocab = 1024, seq = 4096,\n"
+		"      batch = 32;\n"
+		"  dtype bf16;\n"
+		"  x = embed(tokens, vocab -> hidden);\n"
+		"  repeat 4 as i {\n"
+		"    n = rmsnorm(x);\n"
+		"    x = x + linear(silu(linear(n -> ffn)) * linear(n -> ffn)\n"
+		"                   -> hidden);\n"
+		"  }\n"
+		"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+		"}\n"
+		"train { optimizer = adamw(lr = 1e-4); }\n";
+	const struct price_traits own = { 0 };
+
+	(void)state;
+	check_one(gated, "b200x1", 4, &own);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least),
-		cmocka_unit_test(test_hidden_once)
+		cmocka_unit_test(test_hidden_once),
+		cmocka_unit_test(test_handed)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);

@@ -88,21 +88,33 @@ struct stand {
 	struct bound bounds;
 };
 
+/* With launches and calls of several kernels or collectives, if it `joins`. */
 static inline void
-stand(struct stand *x, const char *model, const char *cluster)
+stand_as(struct stand *x, const char *model, const char *cluster, bool joins)
 {
 	struct ir_ctx *c = &x->c;
+	struct ir_module *m;
 
 	memset(x, 0, sizeof *x);
 	ir_ctx_init(c, NULL);
 	x->t = target(c, cluster);
-	x->space = (struct space){ .m = trained(c, model), .target = &x->t,
+	m = trained(c, model);
+	if (joins) {
+		price_set_joins(m, &x->t);
+	}
+	x->space = (struct space){ .m = m, .target = &x->t,
 				   .traits = &x->traits };
 	memo_init(&x->memo, &c->mem, MEMO_BYTES);
 	assert_true(space_open(&x->space));
 	piece_open(&x->pieces, &x->space, &x->memo);
 	assert_true(bound_open(&x->bounds, &x->space, &x->pieces,
 			       false));
+}
+
+static inline void
+stand(struct stand *x, const char *model, const char *cluster)
+{
+	stand_as(x, model, cluster, false);
 }
 
 static inline void
