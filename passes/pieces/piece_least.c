@@ -311,8 +311,9 @@ take_own(const struct space *s, struct pricing *p, const struct kernel *k,
 	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
 						 IRF_PAIRS);
 	struct cost_contraction d = price_dot(p, k);
-	double elem = cost_rate_bytes(d.rate);
 	const value_id *args = ir_args(p->m, n);
+	/* as they lie in memory, whatever they are narrowed to */
+	double elem = ir_elem_bytes(ir_type(p->m, args[0])->dtype);
 	double m = d.batch * d.m * d.k * elem, b = d.batch * d.k * d.n * elem;
 
 	*(is_of_batch(s, p->m, args[0]) ? &x->batch : &x->fixed) -= m;

@@ -494,13 +494,25 @@ test_handed(void **state)
 	check_one(gated, "b200x1", 4, &own);
 }
 
+/* What is narrowed as it is made lies in memory as it was. */
+static void
+test_narrowed(void **state)
+{
+	const struct price_traits fp8 = { .narrow_products = true,
+					  .fused_narrowing = true };
+
+	(void)state;
+	check_one(plain, "h100x1", 1, &fp8);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least),
 		cmocka_unit_test(test_hidden_once),
-		cmocka_unit_test(test_handed)
+		cmocka_unit_test(test_handed),
+		cmocka_unit_test(test_narrowed)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
