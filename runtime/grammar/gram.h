@@ -117,6 +117,7 @@ struct gram_pattern {
 	bool empty;		/* the empty text follows it */
 	uint64_t follow[64];	/* of each place, those after it */
 	uint64_t accepts[128];	/* of each character, those that it leads to */
+	uint64_t others;	/* of characters that no text of it has */
 };
 
 /* The root is node `root`. */
@@ -272,6 +273,8 @@ const char *gram_pattern_read(struct gram_pattern *p, const char *s,
  * follow. */
 bool gram_pattern_next(const struct gram_pattern *p, int64_t *places,
 		       unsigned char byte);
+/* The same by a character that no text of it has, but names may: by any. */
+bool gram_pattern_next_other(const struct gram_pattern *p, int64_t *places);
 bool gram_pattern_may_end(const struct gram_pattern *p, int64_t places);
 
 /* ---- gram_number.c ---- */

@@ -48,6 +48,27 @@ constants_of(const struct schema_reader *x, int32_t value, int32_t *property)
 			    x->t.at[all].child >= 0 ? all : -1;
 }
 
+/* Of what is no object, `if` holds, which is of a property alone: so `then`
+ * has to. */
+bool
+gram_read_if(struct schema_reader *x, int *kinds)
+{
+	int32_t then = x->has[THEN];
+
+	if (x->has[IF] < 0) {
+		return true;
+	}
+	if (!(*kinds & GRAM_OBJECTS)) {
+		return gram_wrong(x, x->has[IF], "is known here of objects "
+				  "alone");
+	}
+	if (then >= 0 && x->t.at[then].kind == GRAM_BOOL &&
+	    *x->t.at[then].text == 'f') {
+		*kinds = GRAM_OBJECTS;
+	}
+	return true;
+}
+
 /* ---- two objects ---- */
 
 /* Whether a text is one of the constants, which are null, true, false and
@@ -131,7 +152,8 @@ require(struct schema_reader *x, int32_t node, int32_t value)
 			"true, false or a list `required` alone");
 	}
 	for (i = x->t.at[list].child; i >= 0; i = x->t.at[i].next) {
-		order = x->t.at[i].kind == GRAM_CHARS
+		order = x->t.at[i].kind == GRAM_CHARS &&
+			strlen(x->t.at[i].text) == x->t.at[i].n
 			? gram_find_member(x, n, x->t.at[i].text) : -1;
 		if (order < 0) {
 			return gram_wrong(x, i, "is required, and no property "

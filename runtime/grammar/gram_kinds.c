@@ -35,8 +35,13 @@ gram_fill_literals(struct schema_reader *x, int32_t node, int kinds)
 	n->text = (int32_t)x->g->ntexts;
 	for (v = list ? x->t.at[v].child : v; v >= 0;
 	     v = list ? x->t.at[v].next : -1) {
-		if (gram_kind_of_value(&x->t.at[v]) & kinds &&
-		    !gram_is_out(x, v)) {
+		if (!(gram_kind_of_value(&x->t.at[v]) & kinds)) {
+			continue;
+		}
+		if (gram_is_out(x, v)) {
+			/* nearly equal numbers are left out, too */
+			n->partial |= x->t.at[v].kind == GRAM_DIGITS;
+		} else {
 			n->ntexts++;
 			if (!add_literal(x, v)) {
 				return false;
@@ -452,6 +457,38 @@ fill_pattern_names(struct schema_reader *x, int32_t node, int32_t *inner)
 					   strlen(x->t.at[one].key));
 }
 
+/* Bytes of a character of a name: of UTF-8, or an escape. */
+static size_t
+bytes_of_character(const char *s)
+{
+	unsigned char c = (unsigned char)*s;
+
+	return c == '\\' ? (s[1] == 'u' ? 6 : 2)
+			 : c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+}
+
+/* Whether a name may follow a pattern. */
+static bool
+may_have(const struct gram_pattern *p, const struct gram_text *t)
+{
+	int64_t places = 0;
+	size_t k, n;
+
+	for (k = 0; k < t->n; k += n) {
+		unsigned char c = (unsigned char)t->at[k];
+		bool goes_on;
+
+		n = bytes_of_character(t->at + k);
+		goes_on = n == 1 && c < 0x7f
+			? gram_pattern_next(p, &places, c)
+			: gram_pattern_next_other(p, &places);
+		if (!goes_on) {
+			return false;
+		}
+	}
+	return gram_pattern_may_end(p, places);
+}
+
 /* A name that the pattern has, too, would follow two schemas; and where it has
  * come, a text of the pattern that has begun might have no other end. */
 static bool
@@ -463,14 +500,8 @@ names_are_apart(struct schema_reader *x, int32_t node)
 
 	for (i = 0; i < n->ntexts; i++) {
 		const struct gram_text *t = &x->g->texts[n->text + i];
-		int64_t places = 0;
-		size_t k = 0;
 
-		while (k < t->n && gram_pattern_next(p, &places,
-						     (unsigned char)t->at[k])) {
-			k++;
-		}
-		if (k == t->n && gram_pattern_may_end(p, places)) {
+		if (may_have(p, t)) {
 			return gram_wrong(x, x->has[PATTERN_NAMES], "has a "
 				"pattern for the property %s, which is not "
 				"known here", rt_show_name(t->at).text);

@@ -112,13 +112,26 @@ are_equal_numbers(const struct gram_value *a, const struct gram_value *b)
 	       is_exact == other;
 }
 
+/* The kinds that a value may be of: a number beyond those that are known is
+ * mostly a whole one. */
+static int
+kinds_that_may_be(const struct gram_value *v)
+{
+	bool exact;
+	int64_t n = v->kind != GRAM_DIGITS ? 0
+		: gram_scaled(v->text, v->n, 0, false, &exact);
+
+	return gram_kind_of_value(v) |
+	       (n > GRAM_LARGEST || n < -GRAM_LARGEST ? GRAM_WHOLES : 0);
+}
+
 bool
 gram_is_out(const struct schema_reader *x, int32_t value)
 {
 	const struct gram_value *a = &x->t.at[value], *b;
 	int32_t i;
 
-	if (x->has[NOT] < 0 || !(gram_kind_of_value(a) & x->out.kinds)) {
+	if (x->has[NOT] < 0 || !(kinds_that_may_be(a) & x->out.kinds)) {
 		return false;
 	}
 	for (i = x->out.first; i >= 0; i = gram_next_out(x, i)) {

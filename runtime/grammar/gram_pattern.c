@@ -170,6 +170,9 @@ add_place(struct pattern_reader *x, const struct char_set *set,
 		if (set->has[i] && is_plain(i)) {
 			x->p->accepts[i] |= bit;
 			any = true;
+		} else if (set->has[i]) {
+			/* by a class, and then beyond ASCII, too */
+			x->p->others |= bit;
 		}
 	}
 	*out = (struct pattern_part){ bit, bit, false };
@@ -394,9 +397,9 @@ gram_pattern_read(struct gram_pattern *p, const char *s, size_t n)
 	return x.why;
 }
 
-bool
-gram_pattern_next(const struct gram_pattern *p, int64_t *places,
-		  unsigned char byte)
+/* Goes on by what leads to some places. */
+static bool
+go_on(const struct gram_pattern *p, int64_t *places, uint64_t accepts)
 {
 	uint64_t from = (uint64_t)*places, to = from ? 0 : p->first;
 	int i;
@@ -404,9 +407,21 @@ gram_pattern_next(const struct gram_pattern *p, int64_t *places,
 	for (i = 0; from; i++, from >>= 1) {
 		to |= from & 1 ? p->follow[i] : 0;
 	}
-	to &= byte < 128 ? p->accepts[byte] : 0;
-	*places = (int64_t)to;
-	return to != 0;
+	*places = (int64_t)(to & accepts);
+	return *places != 0;
+}
+
+bool
+gram_pattern_next(const struct gram_pattern *p, int64_t *places,
+		  unsigned char byte)
+{
+	return go_on(p, places, byte < 128 ? p->accepts[byte] : 0);
+}
+
+bool
+gram_pattern_next_other(const struct gram_pattern *p, int64_t *places)
+{
+	return go_on(p, places, p->others);
 }
 
 bool

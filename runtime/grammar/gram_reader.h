@@ -96,6 +96,8 @@ bool gram_leave_out_numbers(struct schema_reader *x, int32_t node);
 
 /* ---- gram_if.c ---- */
 
+/* Takes away the kinds that an `if' leaves out, if there is one. */
+bool gram_read_if(struct schema_reader *x, int *kinds);
 /* Once all nodes are filled, makes two objects of each that has an `if`. */
 bool gram_split_objects(struct schema_reader *x);
 

@@ -163,6 +163,8 @@ fill_kinds(struct schema_reader *x, int32_t node, int kinds)
 	int32_t made[NKINDS], n = 0, k;
 	int kind;
 
+	/* other kinds, which it says nothing of, are never written */
+	gram_node_at(x, node)->partial = !kinds && x->has[TYPE] < 0;
 	kinds &= kinds & GRAM_NUMBERS ? ~GRAM_WHOLES : ~0;
 	for (kind = 1; kind <= GRAM_ALL_KINDS; kind <<= 1) {
 		if (!(kinds & kind)) {
@@ -241,7 +243,8 @@ fill_schema(struct schema_reader *x, int32_t value)
 	} else if (x->has[TYPE] < 0 && x->has[NOT] < 0) {
 		return be_another(x, node, ANY_VALUE);
 	}
-	return gram_leave_out_kinds(x, &kinds) && fill_kinds(x, node, kinds);
+	return gram_read_if(x, &kinds) && gram_leave_out_kinds(x, &kinds) &&
+	       fill_kinds(x, node, kinds);
 }
 
 /* ---- grammars ---- */

@@ -177,8 +177,21 @@ static const struct {
 	  "\"a\"||1|2" },
 	{ "{\"enum\":[1,\"1\",2],\"not\":{\"type\":\"integer\",\"enum\":[1,"
 	  "\"1\"]}}", "2|\"1\"||1" },
+	{ "{\"enum\":[1e20,12345678901234567890123,1.5],\"not\":{\"type\":"
+	  "\"integer\"}}", "1.5||1e20|12345678901234567890123" },
 	{ "{\"type\":[\"boolean\",\"null\"],\"not\":{\"enum\":[true,null]}}",
 	  "false||true|null" },
+	{ "{\"type\":[\"object\",\"null\"],\"properties\":{\"k\":{\"enum\":"
+	  "[\"a\",\"b\"]}},\"required\":[\"k\"],\"if\":{\"properties\":{"
+	  "\"k\":{\"const\":\"a\"}}},\"then\":false,\"else\":true}",
+	  "{\"k\":\"b\"}||{\"k\":\"a\"}|null" },
+	{ "{\"type\":[\"object\",\"null\"],\"properties\":{\"k\":{\"enum\":"
+	  "[\"a\",\"b\"]}},\"required\":[\"k\"],\"if\":{\"properties\":{"
+	  "\"k\":{\"const\":\"a\"}}},\"else\":false}",
+	  "{\"k\":\"a\"}|null||{\"k\":\"b\"}" },
+	{ "{\"patternProperties\":{\"^x_.$\":{\"type\":\"null\"}},\"properties"
+	  "\":{\"\xc3\xa9\":{\"const\":1},\"x\\\"\":{\"const\":2}}}",
+	  "{\"\xc3\xa9\":1,\"x\\\"\":2,\"x_y\":null}||{\"x_y\":1}" },
 	{ IF("{\"const\":\"a\"}") "\"then\":{\"required\":[\"x\"]}}",
 	  "{\"k\":\"a\",\"x\":null}|{\"k\":\"b\"}|{\"k\":true,\"x\":null}||"
 	  "{\"k\":\"a\"}|{}|{\"x\":null}|{\"k\":\"c\"}" },
@@ -251,6 +264,10 @@ static const struct {
 	  "for the property ab, which is not known here" },
 	{ "{\"patternProperties\":{\"^ab?$\":{}},\"required\":[\"a\"]}",
 	  "has a pattern for the property a" },
+	{ "{\"patternProperties\":{\"^.$\":{}},\"required\":[\"\xc3\xa9\"]}",
+	  "has a pattern for the property \xc3\xa9" },
+	{ "{\"patternProperties\":{\"^a[^a]b?$\":{}},\"required\":"
+	  "[\"a\\\"b\"]}", "has a pattern for the property a" },
 	{ "{\"patternProperties\":{\"^a$\":{}},\"required\":[\"b\"],"
 	  "\"additionalProperties\":false}", "#/required/0 in the schema is "
 	  "required, and no property: b" },
@@ -281,6 +298,15 @@ static const struct {
 	{ "{\"$ref\":\"#\",\"not\":{\"type\":\"null\"}}", "beside other" },
 	{ "{\"if\":{},\"then\":{}}", "#/if in the schema is not known here "
 	  "unless it is that one property is a text, null, true or false" },
+	{ "{\"type\":\"string\",\"if\":{\"minLength\":3},\"then\":false}",
+	  "#/if in the schema is known here of objects alone" },
+	{ IF("{\"const\":\"a\"}") "\"then\":{\"required\":[\"x\\u0000\"]}}",
+	  "#/then/required/0 in the schema is required, and no property" },
+	{ "{\"oneOf\":[{\"type\":\"string\"},{\"minItems\":1,\"not\":{\"type\":"
+	  "\"array\"}}]}", "has alternatives that may hold together" },
+	{ "{\"oneOf\":[{\"type\":\"number\"},{\"enum\":[\"a\",0.12345678],"
+	  "\"not\":{\"const\":0.12345679}}]}",
+	  "has alternatives that may hold together" },
 	{ IF("{\"const\":1}") "\"then\":true}", "#/if in the schema is not" },
 	{ IF("{\"const\":\"a\",\"type\":\"string\"}") "\"then\":true}",
 	  "#/if in the schema is not known here" },
