@@ -95,7 +95,7 @@ value_of(struct worst *w, const struct val_row *r, int c)
 	const char *cell = tsv_cell(t, r->row, w->at[c]);
 	double number;
 
-	if (!*cell || strcmp(cell, "-") == 0) {
+	if (tsv_is_blank(cell)) {
 		return 0;
 	}
 	if (w->columns[c]->reading == VAL_FAMILY) {

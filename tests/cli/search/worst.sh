@@ -85,6 +85,14 @@ diff said - <<'END' || bad 'two groups'
       6 have tool=other, as 6 of all, 5.0%; their error is -50.0% in the median
 END
 
+# A cell that says nothing is no value, however that is written.
+for blank in - n/a None; do
+	table 'if (i % 20 == 7) { $10 = "'$blank'"; f = 2 }' >blank.tsv
+	run validate blank.tsv
+	grep -q 'no value of a column is more frequent' out ||
+		bad "the value of a cell that is $blank"
+done
+
 # What is spread over all columns is none's, and few rows have no worst tenth.
 table 'f = 1 + i * 53 % 127 / 200' >even.tsv
 run validate even.tsv
