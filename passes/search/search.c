@@ -41,6 +41,22 @@ walk(struct search *s, double worst_us, uint32_t enough)
 	search_ahead_end(s);
 }
 
+/* Looks again at the plans that were found, whatever the limits. */
+static void
+retry_found(struct search *s)
+{
+	uint32_t n = s->out->found.n, i;
+	struct search_found *at = arena_dup(&s->space.keep, s->out->found.at,
+					    n * sizeof *at);
+
+	s->out->found.n = 0;
+	s->aiming = true;
+	for (i = 0; i < n; i++) {
+		search_retry_plan(s, &at[i].plan, false);
+	}
+	s->aiming = false;
+}
+
 /*
  * An upper bound for the walk that makes programs: the time of the best plans
  * of the first walk, with their programs made.  That walk would make these in
@@ -49,18 +65,11 @@ walk(struct search *s, double worst_us, uint32_t enough)
 static double
 aim(struct search *s, double guess_us)
 {
-	uint32_t want = search_nwanted(s), n = s->out->found.n, i;
-	struct search_found *at = arena_dup(&s->space.keep, s->out->found.at,
-					    n * sizeof *at);
+	uint32_t want = search_nwanted(s);
 
-	s->out->found.n = 0;
 	s->worst_us = guess_us * MORE;
 	s->enough = want;
-	s->aiming = true;
-	for (i = 0; i < n; i++) {
-		search_retry_plan(s, &at[i].plan, false);
-	}
-	s->aiming = false;
+	retry_found(s);
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
 }
 
@@ -134,19 +143,35 @@ walk_or_keep(struct search *s, double worst_us, uint32_t keep)
  * plan whose program is larger than its pieces is remembered as such, and the
  * next walk may find it to fit with another `recompute`.  Programs of
  * shardings are freed before, since they are most of the search's memory.
+ *
+ * Of an interrupted search no walk follows: what the last one cut, by a bound
+ * from cut_us on, is open.  If no program fitted yet, what was found is tried
+ * with other ways.
  */
 static void
 settle_all(struct search *s, double aim_us)
 {
 	uint32_t want = search_nwanted(s), keep = search_nkept(s);
+	double cut_us = INFINITY;
 	int round;
 
 	for (round = 0; round < ROUNDS && !s->out->stopped; round++) {
 		double most = search_settled_us(s, want);
 
-		walk_or_keep(s, fmin(most, round ? INFINITY : aim_us), keep);
-		if (!s->out->found.n && !round) {
-			walk(s, most, keep);
+		if (round > 0 && search_is_interrupted(s)) {
+			s->open_us = fmin(s->open_us, cut_us);
+			if (s->settled.n) {
+				return;
+			}
+			s->worst_us = INFINITY;
+			retry_found(s);
+		} else {
+			walk_or_keep(s, fmin(most, round ? INFINITY : aim_us),
+				     keep);
+			if (!s->out->found.n && !round) {
+				walk(s, most, keep);
+			}
+			cut_us = s->worst_us;
 		}
 		memo_drop(s->memo, MEMO_BRIEFS);
 		piece_drop_programs(&s->pieces);

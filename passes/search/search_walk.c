@@ -111,6 +111,17 @@ has_memory(struct search *s, const struct space_degrees *g)
 	return bytes <= g->capacity;
 }
 
+/* Leaves all plans of the degrees open: an interrupt ends the search at once. */
+static void
+leave_open(struct search *s, const struct space_degrees *g)
+{
+	double n = space_each_plan(&s->space, g, NULL, NULL);
+
+	s->out->space += n;
+	s->out->open += (uint64_t)n;
+	s->open_us = fmin(s->open_us, bound_degrees_us(&s->bounds, g));
+}
+
 void
 search_look_at(struct search *s, uint32_t at)
 {
@@ -119,7 +130,9 @@ search_look_at(struct search *s, uint32_t at)
 	bool above = bound_degrees_us(&s->bounds, g) >= s->worst_us;
 
 	s->out->groups_cut += above;
-	if (!above && has_memory(s, g)) {
+	if (!above && !s->guessing && search_is_interrupted(s)) {
+		leave_open(s, g);
+	} else if (!above && has_memory(s, g)) {
 		s->out->space += space_each_plan(&s->space, g, look_at, s);
 	} else if (!above || !s->guessing) {	/* only count them */
 		s->out->space += space_each_plan(&s->space, g, NULL, NULL);
