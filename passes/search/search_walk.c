@@ -111,7 +111,7 @@ has_memory(struct search *s, const struct space_degrees *g)
 	return bytes <= g->capacity;
 }
 
-/* Leaves all plans of the degrees open: an interrupt ends the search at once. */
+/* Leaves all plans of the degrees open, as an interrupt ends the search. */
 static void
 leave_open(struct search *s, const struct space_degrees *g)
 {
