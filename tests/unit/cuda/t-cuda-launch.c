@@ -439,5 +439,5 @@ main(void)
 	if (t_left_out()) {
 		return 77;
 	}
-	return t_run_today(tests, sizeof tests / sizeof tests[0], 2);
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 4);
 }
