@@ -165,7 +165,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_kernel.c \
 	%D%/price/cost_keys.c \
 	%D%/price/cost_slots.c \
-	%D%/price/cost_slots.def \
 	%D%/price/price.c \
 	%D%/price/price.h \
 	%D%/price/price_joins.c \
@@ -298,10 +297,10 @@ nobase_llmcinclude_HEADERS += \
 	%D%/plan/plan.def \
 	%D%/plan/plan.h \
 	%D%/price/cost.h \
+	%D%/price/cost_slots.def \
 	%D%/price/networks.def \
 	%D%/price/price.h \
 	%D%/price/target.h \
 	%D%/sched/sched.h \
 	%D%/search/search.h \
-	%D%/search/search_ahead.c \
 	%D%/stage/ranks.h
