@@ -192,7 +192,7 @@ widen(struct search *s, uint32_t i)
 	double us = INFINITY;
 	struct search_found f = s->close.at[i];
 
-	while (f.step_us < us * (1 - GAINS) && !search_is_over(s) &&
+	while (f.step_us < us * (1 - GAINS) && !search_is_late(s) &&
 	       f.step_us <= SEARCH_CLOSE * s->worst_us &&
 	       search_retry_plan(s, &f.plan, true)) {
 		us = f.step_us;

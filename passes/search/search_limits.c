@@ -15,7 +15,7 @@
  * seconds do not limit them: 3 to 8 s of a loaded core for deepseek-v3 on
  * 16,384 GPUs.
  */
-#define MOST_PLACED 1500000
+#define MOST_PLACED 1700000
 /*
  * Most nodes of a program, where effort is limited: a memory plan takes 800
  * bytes for each.
@@ -92,12 +92,23 @@ search_is_interrupted(const struct search *s)
 	return s->o->interrupted && *s->o->interrupted;
 }
 
+/* What is used of the limit, which is 1. */
+static double
+used(const struct search *s)
+{
+	return s->o->seconds > 0 ? search_seconds(s) / s->o->seconds
+		: (double)(s->pieces.placed_nodes +
+			   2 * s->pieces.priced_nodes) / MOST_PLACED;
+}
+
 bool
 search_is_over(const struct search *s)
 {
-	return search_is_interrupted(s) ||
-	       (s->o->seconds > 0
-		? search_seconds(s) > s->o->seconds
-		: s->pieces.placed_nodes + 2 * s->pieces.priced_nodes >
-			  MOST_PLACED);
+	return search_is_interrupted(s) || used(s) > 1;
+}
+
+bool
+search_is_late(const struct search *s)
+{
+	return search_is_interrupted(s) || used(s) > 0.5;
 }

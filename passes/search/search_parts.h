@@ -95,6 +95,9 @@ void search_count(struct search *s);
 bool search_is_stopped(struct search *s, uint64_t nodes);
 /* Whether no more is to be placed, or the user wants the answer at once. */
 bool search_is_over(const struct search *s);
+/* Whether half of its limit is used up: then nothing is begun that only may
+ * make an answer a little better. */
+bool search_is_late(const struct search *s);
 bool search_is_interrupted(const struct search *s);
 
 /* ---- search_walk.c ----------------------------------------------------- */
