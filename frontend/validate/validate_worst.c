@@ -7,7 +7,7 @@
  * chance of a hypergeometric distribution.  Many values are looked at, so this
  * chance times their number has to be below 1% (Bonferroni's bound).  The value
  * of the least chance counts.  Within the rows that have it the next is looked
- * for in the same way, so that a group may be told by several columns; then
+ * for in the same way, so that a group may be named by several columns; then
  * among the rows that no group has yet.
  */
 #include "frontend/validate/validate.h"

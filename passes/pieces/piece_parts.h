@@ -217,7 +217,8 @@ struct kernels *const *piece_find_kernels(struct piece_store *s,
 void piece_drop_kernels(struct piece_kernels *k);
 struct pricing piece_pricing(const struct piece_store *s,
 			     const struct piece_sharding *w, uint32_t dev);
-/* piece_place, with room for its program. */
+/* piece_place, after it freed the program that was used longest ago, if too
+ * many are kept. */
 struct piece_placed *piece_placed_of(struct piece_store *s,
 				     const struct piece_key *key,
 				     const struct space_plan *t);

@@ -35,7 +35,7 @@ struct rt_conversation {
 	const struct rt_message *messages;
 	size_t n;
 	const struct rt_past_call *calls;
-	const struct rt_tool *tools;	/* that the model is told of */
+	const struct rt_tool *tools;	/* that the prompt has */
 	size_t ntools;
 	const char *json;
 	bool calls_next;	/* the next answer begins with a call's mark */

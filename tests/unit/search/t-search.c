@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -707,6 +708,45 @@ test_smaller(void **state)
 	ir_ctx_release(&c);
 }
 
+/*
+ * A search that is interrupted before it begins still has a plan, also where
+ * not all fit, and its bound is none above what there is.
+ */
+static void
+test_interrupted(void **state)
+{
+	volatile sig_atomic_t interrupted = 1;
+	struct search_report all, few;
+	struct search_options o = { 0 };
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 8, 6);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = cluster(&c, "h100x4");
+	t.groups.at[0].device.reserve_bytes = 0;
+	t.groups.at[0].device.host_bytes_us = 0;
+	t.groups.at[0].device.memory_bytes = 50e6;
+	target_settle(&t, &c.perm);
+	o.target = &t;
+	assert_true(run_search(m, &o, &c.perm, &all));
+	o.interrupted = &interrupted;
+	assert_true(run_search(m, &o, &c.perm, &few));
+	assert_true(all.found.n > 0 && few.found.n > 0);
+	print_message("%.1f us, interrupted %.1f, none below %.1f\n",
+		      all.found.at[0].step_us, few.found.at[0].step_us,
+		      few.bound_us);
+	assert_true(all.open == 0 && few.open > 0);
+	assert_true(few.found.at[0].step_us >= all.found.at[0].step_us);
+	assert_true(few.bound_us > 0 &&
+		    few.bound_us <= all.found.at[0].step_us * (1 + 1e-9));
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
@@ -720,7 +760,8 @@ main(void)
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_slower),
 		cmocka_unit_test(test_fewer),
-		cmocka_unit_test(test_smaller)
+		cmocka_unit_test(test_smaller),
+		cmocka_unit_test(test_interrupted)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
