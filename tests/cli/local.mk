@@ -21,6 +21,7 @@ cli_tests = \
 	%D%/command/plugin-plan.sh \
 	%D%/command/plugin.sh \
 	%D%/command/print.sh \
+	%D%/command/quickstart.sh \
 	%D%/command/refused-early.sh \
 	%D%/command/reproducer.sh \
 	%D%/command/seconds.sh \
