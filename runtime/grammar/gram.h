@@ -40,6 +40,8 @@ bool gram_tree_read(struct gram_tree *t, struct rt_json *j);
 void gram_tree_release(struct gram_tree *t);
 /* The last member of that name; -1: there is none. */
 int32_t gram_member(const struct gram_tree *t, int32_t of, const char *key);
+/* Whether a value is that text, which has no NUL; the value may have some. */
+bool gram_is_text(const struct gram_value *v, const char *text);
 /* What a JSON pointer in a URI, "#/a/b", leads to; -1: nothing. */
 int32_t gram_pointer(const struct gram_tree *t, const char *pointer);
 /* Appends the pointer to a value. */

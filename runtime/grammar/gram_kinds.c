@@ -233,8 +233,7 @@ pattern_of_format(const struct schema_reader *x)
 	size_t i;
 
 	for (i = 0; i < sizeof formats / sizeof *formats; i++) {
-		if (v->kind == GRAM_CHARS &&
-		    strcmp(v->text, formats[i].name) == 0) {
+		if (gram_is_text(v, formats[i].name)) {
 			return formats[i].pattern;
 		}
 	}

@@ -97,6 +97,13 @@ gram_tree_release(struct gram_tree *t)
 	free(t->at);
 }
 
+bool
+gram_is_text(const struct gram_value *v, const char *text)
+{
+	return v->kind == GRAM_CHARS && strlen(text) == v->n &&
+	       memcmp(v->text, text, v->n) == 0;
+}
+
 /* ---- places ---- */
 
 int32_t

@@ -21,9 +21,8 @@ kind_named(const struct gram_value *v)
 {
 	size_t i;
 
-	for (i = 0; v->kind == GRAM_CHARS && i < sizeof types / sizeof *types;
-	     i++) {
-		if (strcmp(v->text, types[i].name) == 0) {
+	for (i = 0; i < sizeof types / sizeof *types; i++) {
+		if (gram_is_text(v, types[i].name)) {
 			return types[i].kind;
 		}
 	}

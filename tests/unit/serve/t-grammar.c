@@ -158,6 +158,7 @@ static const struct {
 	  "},\"type\":\"array\"}", "[1, 2.5,[null]]|[]||[null]" },
 	{ "{\"type\":[\"integer\",\"null\"],\"format\":\"x\",\"title\":\"\"}",
 	  "3|null||\"\"|3.5" },
+	{ "{\"type\":\"string\",\"format\":\"uuid\\u0000\"}", "\"a\"||1" },
 	{ "{\"required\":[\"z\"]}", "{\"z\":[1]}|{\"z\":1,\"y\":2}||{}" },
 	{ "{\"type\":\"string\",\"minLength\":1,\"not\":{\"enum\":[\"a\","
 	  "\"abc\"]}}", "\"b\"|\"ab\"|\"abcd\"|\"\xc3\xa9\"||\"\"|\"a\"|"
@@ -330,6 +331,7 @@ static const struct {
 	{ "{\"pattern\":3}", "#/pattern in the schema is no text" },
 	{ "{\"type\":\"text\"}", "#/type in the schema is not null, boolean" },
 	{ "{\"type\":[\"string\",7]}", "#/type in the schema is not null" },
+	{ "{\"type\":\"null\\u0000\"}", "#/type in the schema is not null" },
 	{ "{\"$ref\":\"#/$defs/a\"}", "#/$ref in the schema leads to nothing" },
 	{ "{\"$ref\":\"http://a\"}", "leads to nothing in the schema" },
 	{ "{\"$ref\":\"#\",\"type\":\"null\"}", "#/$ref in the schema is not "
