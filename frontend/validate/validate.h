@@ -92,6 +92,8 @@ bool val_serve(struct val *v);
 /* The first group of the built-in target of that name, or of a device by the
  * words of its own name, as serving_names.def has them; or NULL. */
 const struct target_group *val_target(struct val *v, const char *name);
+/* Adds a row; one whose times have no ratio is not predicted. */
+void val_push(struct val *v, struct val_row *r);
 /* Adds a cost to the prediction. */
 void val_add(struct val_row *r, struct cost c);
 /* The model of that text, whose weights need no names; NULL after errors. */

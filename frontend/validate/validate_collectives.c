@@ -170,7 +170,7 @@ val_collectives(struct val *v)
 		r.unread = v->unread;
 		r.kind = arena_printf(a, "%s, %s", cell(&x, OP), r.marked
 			? ">= 64 KB" : "< 64 KB");
-		VEC_PUSH(a, &v->rows, r);
+		val_push(v, &r);
 	}
 	return true;
 }

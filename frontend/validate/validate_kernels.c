@@ -282,7 +282,7 @@ val_kernels(struct val *v)
 			cell(&x, IMPL));
 		r.why = price(&x, &r);
 		r.unread = v->unread;
-		VEC_PUSH(a, &v->rows, r);
+		val_push(v, &r);
 	}
 	return true;
 }

@@ -4,6 +4,7 @@
  */
 #include "frontend/validate/validate_serve.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct target_group *
@@ -30,6 +31,23 @@ val_target(struct val *v, const char *name)
 	}
 	VEC_PUSH(&c->perm, &v->targets, t);
 	return t.groups.at;
+}
+
+/* Errors are printed in percent, so that has to be a number, too. */
+void
+val_push(struct val *v, struct val_row *r)
+{
+	struct arena *a = &v->d->ctx.perm;
+
+	if (!isfinite(r->measured_us)) {
+		r->why = "what it took is no finite number of microseconds";
+		r->measured_us = 0;
+	} else if (!r->why &&
+		   !isfinite(100 * (r->predicted_us / r->measured_us))) {
+		r->why = arena_printf(a, "what it took, %.3g us, has no ratio "
+				      "to a prediction", r->measured_us);
+	}
+	VEC_PUSH(a, &v->rows, *r);
 }
 
 void

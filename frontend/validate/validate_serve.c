@@ -228,7 +228,7 @@ push(struct serving *s, const char *kind, double measured, double predicted,
 			      serving_cell(s, SERVING_INPUT),
 			      serving_cell(s, SERVING_OUTPUT),
 			      serving_cell(s, SERVING_CONCURRENCY), kind);
-	VEC_PUSH(a, &s->v->rows, r);
+	val_push(s->v, &r);
 }
 
 enum scenario { FULL_LOAD, BATCH, CONCURRENT };

@@ -473,7 +473,7 @@ val_train(struct val *v)
 		v->unread = (struct span){ 0, 0 };
 		r.why = price(&x, &r);
 		r.unread = v->unread;
-		VEC_PUSH(&v->d->ctx.perm, &v->rows, r);
+		val_push(v, &r);
 	}
 	return v->d->ctx.diags.errors == 0;
 }

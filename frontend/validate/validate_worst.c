@@ -54,7 +54,8 @@ struct worst_group {
 
 /* ---- values of cells ---- */
 
-/* A number as the range from a power of 4 to the next. */
+/* A number as the range from a power of 4 to the next; from 2^52 on, where
+ * whole numbers are soon not all there, it is one range. */
 static const char *
 range_text(struct arena *a, double v)
 {
@@ -63,7 +64,10 @@ range_text(struct arena *a, double v)
 	if (v < 1) {
 		return "< 1";
 	}
-	while (lo * 4 <= v && lo < 1e15) {
+	if (v >= 0x1p52) {
+		return arena_printf(a, ">= %.0f", 0x1p52);
+	}
+	while (lo * 4 <= v) {
 		lo *= 4;
 	}
 	return arena_printf(a, "%.0f..%.0f", lo, lo * 4 - 1);

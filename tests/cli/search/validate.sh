@@ -176,6 +176,21 @@ for why in '1 not: its gpu is no target' '1 not: no formula is for this op' \
 	grep -q "$why" out || bad "no \`$why'"
 done
 
+# A time that has no ratio to the prediction, being next to none, is no error of
+# endless size.
+{
+	head -n 1 "$data/collectives.tsv"
+	printf 'all_reduce\th100\t8\t1\tNVLink\t65536\tx\thalf\t%s\tt\ts\n' \
+		1e-308 9
+} >brief.tsv
+run validate --rows brief.tsv
+grep -q '1 predicted, 1 not' out &&
+	grep -q '1 not: what it took, 1e-308 us, has no ratio to a' out &&
+	! grep -q 'inf' out || bad 'a time of 1e-308'
+run validate --json --rows brief.tsv
+grep -q '"predicted_us": null, "why": "what it took, 1e-308 us, has' out &&
+	! grep -q 'inf' out || bad 'a time of 1e-308 in JSON'
+
 # Runs go through all passes; the parts that plans do not say have defaults.
 h='model layers hidden heads kv_heads ffn mlp vocab seq gpu gpus_per_node'
 h="$h n_gpus node_link_gb_s tp pp dp cp vpp mbs gbs sp recompute zero"
@@ -191,6 +206,11 @@ sed 's/\ta100\t/\tz100\t/' train.tsv >z.tsv
 run validate z.tsv
 grep -q '1 not: there is no target of that name' out ||
 	bad 'a target of no name prices a run'
+# a step of more microseconds than any number has
+sed 's/\t2\t-\t-\tx/\t1e305\t-\t-\tx/' train.tsv >long.tsv
+run validate --json --rows long.tsv
+grep -q '"measured_us": 0, "predicted_us": null, "why": "what it took is' out ||
+	bad 'a step of 1e305 s'
 # a device by the words of its name is the same as by that of its target
 for name in A100 'NVIDIA A100-SXM4-80GB'; do
 	sed "s/	a100	/	$name	/" train.tsv >words.tsv

@@ -3,8 +3,9 @@
 # table on purpose is found, and nothing is where nothing was put.
 . "${top_srcdir:?}/tests/lib.sh"
 
-# table CODE: 120 collectives that take what is predicted times f, which CODE
-# of awk sets by i, gpu, n and tool, or up to 6% more
+# table CODE [BYTES]: 120 collectives, of up to ten times so many bytes, that
+# take what is predicted times f, which CODE of awk sets by i, gpu, n and tool,
+# or up to 6% more
 table()
 {
 	{
@@ -15,7 +16,7 @@ table()
 				for n in 2 4 8; do
 					for size in 1 2 3 4 5 6 7 8 9 10; do
 						echo "all_reduce $gpu $n 1 -" \
-							"$((size * 100000)) x" \
+							"$((size * ${2:-100000})) x" \
 							"half 1 $tool paper"
 					done
 				done
@@ -74,6 +75,11 @@ table 'if ($6 < 200000) f = 1.5' >small.tsv
 run validate small.tsv
 grep -q '^     12 have size_bytes=65536..262143, as 24 of all, 20.0%' out ||
 	bad 'a range of sizes'
+# Of the largest numbers the range has no end.
+table 'if ($6 == 4600000000000000) f = 1.5' 460000000000000 >large.tsv
+run validate large.tsv
+grep -q '^     12 have size_bytes=>= 4503599627370496, as 12 of all, 10.0%' out ||
+	bad 'a range of the largest sizes'
 
 # Two groups are told apart, the second of the rows that are left.
 table 'if (i % 20 == 0) { $8 = "bf16"; f = 3 }
