@@ -58,8 +58,10 @@ enum gram_kind {
 	GRAM_NUMBER,		/* any */
 	GRAM_RANGE,		/* a number without an exponent, in bounds */
 	GRAM_LITERALS,		/* one of its texts */
-	/* the root alone: values with texts around them.  Its second text
-	 * stands between two, and begins with the first, which ends it. */
+	GRAM_NAMED,		/* a text, and its inner value after that */
+	/* the root alone: values with texts around them.  Of its texts the one
+	 * of order 1 stands between two, and that of order 0, which may be
+	 * empty, ends it. */
 	GRAM_SERIES,
 };
 
@@ -86,7 +88,7 @@ struct gram_node {
 	int64_t least, most;
 	int32_t decimals;
 	/* of an array its other items, of a series its items, of an object its
-	 * other members; -1: none */
+	 * other members, of what is named its value; -1: none */
 	int32_t inner;
 	/* that a string follows, or names of an object's other members; -1:
 	 * none */

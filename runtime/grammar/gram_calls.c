@@ -3,7 +3,7 @@
  *
  * The schemas of all functions become nodes of one grammar.  A call is an
  * object with two members: a constant, which is the function's name, and a
- * value of its schema.
+ * value of its schema; or a text with the name in it, and the value.
  */
 #include "runtime/grammar/gram_reader.h"
 
@@ -93,7 +93,27 @@ check_schemas(const struct calls_reader *r, int32_t wide)
 	return RT_OK;
 }
 
-/* The node of a call; -1: memory is out. */
+/* The node of a call whose name stands before its arguments; -1: memory is
+ * out. */
+static int32_t
+add_named_call(struct rt_grammar *g, const struct rt_grammar_calls *c,
+	       const char *name, int32_t values)
+{
+	int32_t call = gram_add_node(g, GRAM_NAMED);
+	char text[3 * 64 + 1];
+
+	if (call < 0) {
+		return -1;
+	}
+	snprintf(text, sizeof text, "%.64s%.64s%.64s", c->before_name, name,
+		 c->after_name);
+	g->nodes[call].text = (int32_t)g->ntexts;
+	g->nodes[call].ntexts = 1;
+	g->nodes[call].inner = values;
+	return gram_add_text(g, text, strlen(text), 0) ? call : -1;
+}
+
+/* The node of a call that is an object; -1: memory is out. */
 static int32_t
 add_call(struct rt_grammar *g, const char *name, const char *arguments,
 	 int32_t values)
@@ -126,23 +146,29 @@ add_call(struct rt_grammar *g, const char *name, const char *arguments,
 static int32_t
 add_union(struct calls_reader *r)
 {
+	const struct rt_grammar_calls *c = r->c;
 	int32_t any = gram_add_node(r->g, GRAM_UNION), first;
+	/* a literal and an object, of which the second is the call */
+	int32_t nodes = c->before_name ? 1 : 2;
 	size_t i;
 
 	first = any + 1;
-	for (i = 0; i < r->c->n && any >= 0; i++) {
-		/* a literal and an object, of which the second is the call */
-		if (add_call(r->g, r->c->functions[i].name, r->c->arguments,
-			     r->of[i].root) < 0) {
+	for (i = 0; i < c->n && any >= 0; i++) {
+		const char *name = c->functions[i].name;
+
+		if ((c->before_name
+		     ? add_named_call(r->g, c, name, r->of[i].root)
+		     : add_call(r->g, name, c->arguments, r->of[i].root)) < 0) {
 			return -1;
 		}
 	}
 	if (any >= 0) {
 		r->g->nodes[any].first = (int32_t)r->g->nparts;
-		r->g->nodes[any].n = (int32_t)r->c->n;
+		r->g->nodes[any].n = (int32_t)c->n;
 	}
-	for (i = 0; i < r->c->n && any >= 0; i++) {
-		if (!gram_add_part(r->g, first + 2 * (int32_t)i + 1, false)) {
+	for (i = 0; i < c->n && any >= 0; i++) {
+		if (!gram_add_part(r->g, first + nodes * ((int32_t)i + 1) - 1,
+				   false)) {
 			return -1;
 		}
 	}
@@ -154,7 +180,8 @@ static int32_t
 add_around(struct rt_grammar *g, const struct rt_grammar_calls *c,
 	   int32_t call)
 {
-	bool series = !c->list && c->after;
+	/* after one call that nothing follows, nothing tells of its end */
+	bool series = !c->list && c->after && (c->several || *c->after);
 	int32_t around;
 
 	if (call < 0 || (!c->list && !series)) {
@@ -173,6 +200,7 @@ add_around(struct rt_grammar *g, const struct rt_grammar_calls *c,
 		       !gram_add_text(g, c->between, strlen(c->between), 1))) {
 		return -1;
 	}
+	gram_sort_texts(g, &g->nodes[around]);
 	return around;
 }
 

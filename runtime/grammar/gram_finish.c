@@ -176,6 +176,8 @@ height_of(const struct rt_grammar *g, const struct gram_node *x)
 	case GRAM_ARRAY:
 		h = height_of_items(g, x);
 		break;
+	case GRAM_NAMED:
+		return g->nodes[x->inner].height;
 	default:
 		return 0;
 	}

@@ -442,7 +442,32 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 }
 
-/* ---- series ---- */
+/* ---- names and series ---- */
+
+/* The text before a value. */
+static void
+next_in_name(struct gram_ways *w, size_t from, struct gram_way *way,
+	     unsigned char byte)
+{
+	narrow(w->g, way, byte);
+	if (way->from == way->to) {
+		return;
+	}
+	way->phase = GRAM_INSIDE;
+	if (is_whole(w->g, way)) {
+		gram_add_values(w, from, w->g->nodes[way->node].inner, way->up,
+				way->depth);
+	} else {
+		gram_add_way(w, from, way);
+	}
+}
+
+/* The text that ends a series. */
+static int32_t
+end_of_series(const struct rt_grammar *g, const struct gram_node *x)
+{
+	return g->texts[x->text].order == 0 ? x->text : x->text + 1;
+}
 
 /* After an item: the text that ends the series, or the one before the next. */
 static void
@@ -452,8 +477,10 @@ next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
 	const struct gram_node *x = &w->g->nodes[way->node];
 
 	if (way->phase == GRAM_AFTER) {
-		way->from = x->text;
-		way->to = x->text + (way->count == x->most ? 1 : x->ntexts);
+		bool last = way->count == x->most;
+
+		way->from = last ? end_of_series(w->g, x) : x->text;
+		way->to = way->from + (last ? 1 : x->ntexts);
 		way->at = 0;
 	}
 	narrow(w->g, way, byte);
@@ -461,7 +488,7 @@ next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
 		return;
 	}
 	way->phase = GRAM_INSIDE;
-	if (way->from > x->text && is_whole(w->g, way)) {
+	if (w->g->texts[way->from].order == 1 && is_whole(w->g, way)) {
 		way->count++;
 		gram_add_inner(w, from, way, x->inner);
 	} else if (way->to - way->from == 1 && is_whole(w->g, way)) {
@@ -484,10 +511,11 @@ begin_value(struct gram_ways *w, size_t from, struct gram_way *way,
 		return;
 	}
 	way->blanks = 0;
-	if (x->kind == GRAM_LITERALS) {
+	if (x->kind == GRAM_LITERALS || x->kind == GRAM_NAMED) {
 		way->from = x->text;
 		way->to = x->text + x->ntexts;
-		next_literal(w, from, way, byte);
+		(x->kind == GRAM_NAMED ? next_in_name : next_literal)(
+			w, from, way, byte);
 	} else if (x->kind == GRAM_NUMBER || x->kind == GRAM_RANGE) {
 		if (gram_number_next(x, way, byte)) {
 			gram_add_way(w, from, way);
@@ -517,8 +545,10 @@ may_end(const struct gram_ways *w, const struct gram_way *way)
 		return way->phase == GRAM_INSIDE && is_whole(w->g, way);
 	}
 	if (x->kind == GRAM_SERIES) {
-		return way->phase == GRAM_INSIDE && way->from == x->text &&
-		       is_whole(w->g, way);
+		return way->phase == GRAM_AFTER
+			? w->g->texts[end_of_series(w->g, x)].n == 0
+			: way->phase == GRAM_INSIDE && is_whole(w->g, way) &&
+			  w->g->texts[way->from].order == 0;
 	}
 	return (x->kind == GRAM_NUMBER || x->kind == GRAM_RANGE) &&
 	       gram_number_may_end(x, way);
@@ -554,6 +584,10 @@ next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 	if (x->kind == GRAM_SERIES) {
 		next_in_series(w, from, way, byte);
+		return;
+	}
+	if (x->kind == GRAM_NAMED) {
+		next_in_name(w, from, way, byte);
 		return;
 	}
 	ends = may_end(w, way);

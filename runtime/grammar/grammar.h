@@ -46,15 +46,19 @@ struct rt_grammar_function {
 	size_t bytes;
 };
 
-/* Texts that call functions.  A call is {"name": .., ARGUMENTS: {..}}. */
+/* Texts that call functions.  A call is {"name": .., ARGUMENTS: {..}}, or a
+ * name with texts around it and its arguments after that. */
 struct rt_grammar_calls {
 	const struct rt_grammar_function *functions;
 	size_t n;		/* at least 1 */
 	const char *arguments;	/* the name of that member */
+	/* around a name that is no member, with at most 64 bytes each; or
+	 * NULL */
+	const char *before_name, *after_name;
 	bool several;		/* 1 to 128 calls; else one */
 	bool list;		/* they are a list of JSON */
-	/* otherwise: after the last one, and between two, which begins with
-	 * that; NULL: there is one call, and nothing after it */
+	/* otherwise: after the last one, which may be nothing, and between two;
+	 * NULL: there is one call, and nothing after it */
 	const char *after, *between;
 };
 

@@ -13,9 +13,11 @@ enum state {
 	SAYING,
 	BEGINNING,		/* after a mark */
 	ITEM,			/* before the brace of a call */
+	NAME,			/* that stands before its arguments */
 	KEY, IN_KEY, COLON, VALUE, IN_VALUE,
 	NEXT,			/* after a member of a call */
 	AFTER,			/* a call */
+	CLOSED,			/* what is after a call, or a list of them */
 };
 
 /* Where in the text its name and its arguments are. */
@@ -52,6 +54,7 @@ rt_calls_grammar(const struct rt_call_form *f,
 {
 	struct rt_grammar_calls c = { .functions = functions, .n = n,
 		.arguments = f->arguments, .several = several,
+		.before_name = f->before_name, .after_name = f->after_name,
 		.list = f->list, .after = f->after, .between = f->between };
 
 	return rt_grammar_of_calls(out, &c, err);
@@ -149,8 +152,9 @@ has_word(const char *text, size_t n, size_t at, const char *word, bool *known)
 	return same && *known;
 }
 
+/* A call of which `len` bytes are read. */
 static void
-begin_call(struct rt_calls *x)
+begin_call(struct rt_calls *x, enum state state, size_t len)
 {
 	struct call *more;
 
@@ -163,9 +167,9 @@ begin_call(struct rt_calls *x)
 		x->call = more;
 		x->cap = 2 * x->cap + 4;
 	}
-	x->call[x->n++] = (struct call){ .named = false };
-	x->at++;
-	x->state = KEY;
+	x->at += len;
+	x->call[x->n++] = (struct call){ .name_from = x->at };
+	x->state = state;
 }
 
 /* Outside of calls.  False: more of the text has to come. */
@@ -180,7 +184,7 @@ read_said(struct rt_calls *x, const char *text, size_t n)
 	}
 	if (!x->f->mark) {
 		if (text[x->at] == '{' && x->said.n == 0) {
-			begin_call(x);
+			begin_call(x, KEY, 1);
 		} else {
 			say(x, text, x->at + 1);
 		}
@@ -227,17 +231,18 @@ begin_value(struct rt_calls *x, const char *text)
 	struct call *c = &x->call[x->n - 1];
 	char byte = text[x->at];
 
-	if (is_key(x, text, "arguments") || is_key(x, text, "parameters")) {
+	if (x->f->before_name || is_key(x, text, "arguments") ||
+	    is_key(x, text, "parameters")) {
 		if (byte != '{' || c->begun) {
 			return false;
 		}
 		c->begun = true;
 		c->from = c->sent = x->at;
 	} else if (is_key(x, text, "name")) {
-		if (byte != '"' || c->named || c->name_from) {
+		if (byte != '"' || c->name_to > 0) {
 			return false;
 		}
-		c->name_from = x->at + 1;
+		c->name_from = c->name_to = x->at + 1;
 	}
 	x->from = x->at;
 	x->quoted = byte == '"';
@@ -246,6 +251,15 @@ begin_value(struct rt_calls *x, const char *text)
 	return x->quoted || x->depth > 0 || byte == '-' ||
 	       (byte >= '0' && byte <= '9') || byte == 't' || byte == 'f' ||
 	       byte == 'n';
+}
+
+/* All of a call is there, up to a byte. */
+static void
+end_call(struct rt_calls *x, size_t to)
+{
+	x->state = AFTER;
+	x->kept = to;
+	x->ended++;
 }
 
 /* A value has ended before a byte.  False: it is a name that no tool has. */
@@ -258,6 +272,9 @@ end_value(struct rt_calls *x, const char *text, size_t to)
 	if (c->begun && !c->over && c->from == x->from) {
 		c->to = to;
 		c->over = true;
+		if (x->f->before_name) {
+			end_call(x, to);
+		}
 	} else if (c->name_from == x->from + 1 && !c->named) {
 		c->name_to = to - 1;
 		c->named = is_tool(x->tools, text + c->name_from,
@@ -336,9 +353,7 @@ read_call(struct rt_calls *x, const char *text)
 			return true;
 		}
 		if (byte == '}' && is_call(&x->call[x->n - 1])) {
-			x->state = AFTER;
-			x->kept = x->at + 1;
-			x->ended++;
+			end_call(x, x->at + 1);
 			return true;
 		}
 		break;
@@ -346,23 +361,118 @@ read_call(struct rt_calls *x, const char *text)
 	return is_blank(byte);
 }
 
-/* After a mark, or in a list of calls. */
+/* Before the name of a call, if it is there.  False: more has to come. */
 static bool
-read_begin(struct rt_calls *x, const char *text)
+begin_named(struct rt_calls *x, const char *text, size_t n, bool *there)
 {
+	bool known;
+
+	*there = has_word(text, n, x->at, x->f->before_name, &known);
+	if (*there) {
+		begin_call(x, NAME, strlen(x->f->before_name));
+	}
+	return known;
+}
+
+static bool
+is_of_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+/* A name, an id that may follow, and what is before arguments.  False: more
+ * has to come. */
+static bool
+read_name(struct rt_calls *x, const char *text, size_t n)
+{
+	struct call *c = &x->call[x->n - 1];
+	bool known = true;
+
+	if (is_of_name(text[x->at])) {
+		x->at++;
+		return true;
+	}
+	c->name_to = c->name_to ? c->name_to : x->at;
+	if (x->f->id && c->name_to == x->at &&
+	    has_word(text, n, x->at, x->f->id, &known)) {
+		x->at += strlen(x->f->id);
+		return true;
+	}
+	if (!known) {
+		return false;
+	}
+	if (has_word(text, n, x->at, x->f->after_name, &known)) {
+		x->at += strlen(x->f->after_name);
+		c->named = is_tool(x->tools, text + c->name_from,
+				   c->name_to - c->name_from);
+		x->state = VALUE;
+	}
+	if (known && !c->named) {
+		give_up(x, text);
+	}
+	return known;
+}
+
+/* After a mark, or in a list of calls.  False: more has to come. */
+static bool
+read_begin(struct rt_calls *x, const char *text, size_t n)
+{
+	bool there, known = true;
 	char byte = text[x->at];
 
 	if (is_blank(byte)) {
 		x->at++;
+	} else if (x->f->before_name) {
+		known = begin_named(x, text, n, &there);
+		if (known && !there) {
+			give_up(x, text);
+		}
 	} else if (x->state == BEGINNING && x->f->list && byte == '[') {
 		x->at++;
 		x->state = ITEM;
 	} else if (byte == '{' && (x->state == ITEM || !x->f->list)) {
-		begin_call(x);
+		begin_call(x, KEY, 1);
 	} else {
 		give_up(x, text);
 	}
+	return known;
+}
+
+/* Passes by a word after a call, if it is there; blanks before it were. */
+static bool
+pass(struct rt_calls *x, const char *text, size_t n, const char *word,
+     bool *known)
+{
+	while (word && is_blank(*word)) {
+		word++;
+	}
+	*known = true;
+	if (!word || !has_word(text, n, x->at, word, known)) {
+		return false;
+	}
+	x->kept = x->at += strlen(word);
 	return true;
+}
+
+/* After what follows a call, or after a list: another call, or what is after
+ * all of them.  False: more has to come. */
+static bool
+read_closed(struct rt_calls *x, const char *text, size_t n)
+{
+	bool known, there = false;
+
+	if (pass(x, text, n, x->f->ended, &known)) {
+		x->state = SAYING;
+		return true;
+	}
+	if (known && x->f->before_name && *x->f->before_name) {
+		known = begin_named(x, text, n, &there);
+	}
+	if (known && !there) {
+		x->state = SAYING;
+	}
+	return known;
 }
 
 /* After a call: the end of a list or of a mark, or what is said.  False: more
@@ -370,26 +480,24 @@ read_begin(struct rt_calls *x, const char *text)
 static bool
 read_after(struct rt_calls *x, const char *text, size_t n)
 {
-	/* a mark's end, without the line's end before it */
-	const char *end = x->f->after ? x->f->after + 1 : NULL;
+	enum state next = x->f->ended ? CLOSED : SAYING;
 	char byte = text[x->at];
 	bool known = true;
 
 	if (is_blank(byte) || (!x->f->mark && byte == ';')) {
 		x->at++;
+	} else if (x->state == CLOSED) {
+		known = read_closed(x, text, n);
 	} else if (x->f->list && byte == ',') {
 		x->at++;
 		x->state = ITEM;
 	} else if (x->f->list && byte == ']') {
 		x->kept = ++x->at;
-		x->state = SAYING;
+		x->state = next;
 	} else if (!x->f->mark && byte == '{') {
-		begin_call(x);
-	} else if (end && has_word(text, n, x->at, end, &known)) {
-		x->kept = x->at += strlen(end);
-		x->state = SAYING;
-	} else if (known) {
-		x->state = SAYING;
+		begin_call(x, KEY, 1);
+	} else if (pass(x, text, n, x->f->closed, &known) || known) {
+		x->state = next;
 	}
 	return known;
 }
@@ -403,10 +511,12 @@ rt_calls_read(struct rt_calls *x, const char *text, size_t n)
 	       (x->tools->several || x->ended == 0)) {
 		if (x->state == SAYING) {
 			goes_on = read_said(x, text, n);
-		} else if (x->state == AFTER) {
+		} else if (x->state >= AFTER) {
 			goes_on = read_after(x, text, n);
-		} else if (x->state == BEGINNING || x->state == ITEM) {
-			goes_on = read_begin(x, text);
+		} else if (x->state == NAME) {
+			goes_on = read_name(x, text, n);
+		} else if (x->state < NAME) {
+			goes_on = read_begin(x, text, n);
 		} else if (read_call(x, text)) {
 			x->at++;
 		} else {

@@ -12,6 +12,7 @@
 /* Hermes, Qwen 2.5 and Qwen 3. */
 static const struct rt_call_form tagged = {
 	.mark = "<tool_call>",
+	.closed = "\n</tool_call>",
 	.after = "\n</tool_call>",
 	.between = "\n</tool_call>\n<tool_call>\n",
 	.arguments = "arguments",
@@ -27,6 +28,7 @@ static const struct rt_call_form tagged = {
 		   "<args-json-object>}\n</tool_call>" },
 	.turn = { "<|im_start|>assistant\n", "<|im_end|>\n" },
 	.says = true,
+	.said = "\n",
 	.calls = { "<tool_call>\n", "\n</tool_call>\n<tool_call>\n",
 		   "\n</tool_call>" },
 	.results = { "<|im_start|>user\n", "<|im_end|>\n" },
@@ -70,16 +72,130 @@ static const struct rt_call_form listed = {
 	.result_id = true,
 };
 
+/* Phi-4-mini. */
+static const struct rt_call_form piped = {
+	.mark = "<|tool_call|>",
+	.list = true,
+	.ended = "<|/tool_call|>",
+	.arguments = "arguments",
+	.tools_in = TOOLS_END_SYSTEM,
+	.tools = { "<|tool|>[", ", ", "]<|/tool|>" },
+	.joined = true,
+	.bare = true,
+	.turn = { "<|assistant|>", "<|end|>" },
+	.says = true,
+	.said = "",
+	.calls = { "<|tool_call|>[", ", ", "]<|/tool_call|>" },
+	.results = { "<|tool|>", "<|end|>" },
+	.result = { "", "", "" },
+};
+
+/* What Mistral's tokenizers from version 7 on have alike. */
+#define MISTRAL_TOOLS \
+	.mark = "[TOOL_CALLS]", \
+	.arguments = "arguments", \
+	.tools = { "[AVAILABLE_TOOLS][", ", ", "][/AVAILABLE_TOOLS]" }, \
+	.turn = { "", "</s>" }, \
+	.says = true, \
+	.said = "", \
+	.results = { "[TOOL_RESULTS]", "[/TOOL_RESULTS]" }, \
+	.result = { "", "", "" }
+
+/* Version 7: Mistral Large 2411 and Small 3.1. */
+static const struct rt_call_form listed_after = {
+	MISTRAL_TOOLS,
+	.list = true,
+	.tools_in = TOOLS_BEFORE_USER,
+	.calls = { "[TOOL_CALLS][", ", ", "]" },
+	.with_id = true,
+	.result_after_id = "[TOOL_CONTENT]",
+};
+
+/* Version 11: Mistral Small 3.2. */
+static const struct rt_call_form named_with_id = {
+	MISTRAL_TOOLS,
+	.before_name = "", .after_name = "[ARGS]", .id = "[CALL_ID]",
+	.after = "", .between = "[TOOL_CALLS]",
+	.tools_in = TOOLS_BEFORE_USER,
+	.calls = { "[TOOL_CALLS]", "[TOOL_CALLS]", "" },
+	.with_id = true,
+	.result_after_id = "[TOOL_CONTENT]",
+};
+
+/* Version 13: Magistral and Devstral of July 2025, and what came later. */
+static const struct rt_call_form named = {
+	MISTRAL_TOOLS,
+	.before_name = "", .after_name = "[ARGS]", .id = "[CALL_ID]",
+	.after = "", .between = "[TOOL_CALLS]",
+	.tools_in = TOOLS_BEFORE_FIRST,
+	.calls = { "[TOOL_CALLS]", "[TOOL_CALLS]", "" },
+};
+
+/* The marks of DeepSeek: words between wide bars, with wide blanks. */
+#define BAR "\xef\xbd\x9c"
+#define GAP "\xe2\x96\x81"
+#define DEEP_BEGIN "<" BAR "begin" GAP "of" GAP "sentence" BAR ">"
+#define DEEP_END "<" BAR "end" GAP "of" GAP "sentence" BAR ">"
+#define DEEP_CALLS "<" BAR "tool" GAP "calls" GAP "begin" BAR ">"
+#define DEEP_CALLS_END "<" BAR "tool" GAP "calls" GAP "end" BAR ">"
+#define DEEP_CALL "<" BAR "tool" GAP "call" GAP "begin" BAR ">"
+#define DEEP_CALL_END "<" BAR "tool" GAP "call" GAP "end" BAR ">"
+#define DEEP_SEP "<" BAR "tool" GAP "sep" BAR ">"
+#define DEEP_RESULTS "<" BAR "tool" GAP "outputs" GAP "begin" BAR ">"
+#define DEEP_RESULTS_END "<" BAR "tool" GAP "outputs" GAP "end" BAR ">"
+#define DEEP_RESULT "<" BAR "tool" GAP "output" GAP "begin" BAR ">"
+#define DEEP_RESULT_END "<" BAR "tool" GAP "output" GAP "end" BAR ">"
+#define DEEP_ASSISTANT "<" BAR "Assistant" BAR ">"
+
+/* DeepSeek-V3 and R1.  Their template has no place for tools: how they are told
+ * of is from vLLM's examples/tool_chat_template_deepseekv3.jinja. */
+static const struct rt_call_form fenced = {
+	.mark = DEEP_CALLS,
+	.before_name = DEEP_CALL "function" DEEP_SEP,
+	.after_name = "\n```json\n",
+	.closed = "\n```" DEEP_CALL_END,
+	.ended = DEEP_CALLS_END,
+	.after = "\n```" DEEP_CALL_END DEEP_CALLS_END,
+	.between = "\n```" DEEP_CALL_END "\n",
+	.tools_in = TOOLS_END_SYSTEM,
+	.tools = { "# Tools\n\nYou may call one or more functions to assist "
+		   "with the user query.\n\nYou are provided with function "
+		   "signatures within <tools></tools> XML tags:\n<tools>\n",
+		   "\n",
+		   "\n</tools>\n\nFor function call returns, you should first "
+		   "print " DEEP_CALLS "\n\nFor each function call, you "
+		   "should return object like:\n" DEEP_CALL "function" DEEP_SEP
+		   "<function_name>\n```json\n"
+		   "<function_arguments_in_json_format>\n```" DEEP_CALL_END
+		   "\n\nAt the end of function call returns, you should print "
+		   DEEP_CALLS_END DEEP_END },
+	.turn = { DEEP_ASSISTANT, DEEP_END },
+	.says = true,
+	.said = "",
+	.calls = { DEEP_CALLS, "\n", DEEP_CALLS_END },
+	.results = { DEEP_RESULTS, DEEP_RESULTS_END },
+	.one_turn = true,
+	.goes_on = true,
+	.result = { DEEP_RESULT, "\n", DEEP_RESULT_END },
+};
+
 /* ---- templates ---- */
 
 /* The first whose sign or mark is found is taken: that of Phi-4 stands beside
- * ChatML's, and that of Llama 2 beside Mistral's. */
+ * ChatML's, that of Llama 2 beside Mistral's, and those of Mistral's later
+ * tokenizers beside those of earlier ones.  Versions 11 and 13 have the same
+ * tokens, of which a template tells more. */
 static const struct rt_chat chats[] = {
 	{ "phi-4", "<|im_sep|>", NULL, NULL, OWN,
 	  { "<|im_start|>system<|im_sep|>", "<|im_end|>" },
 	  { "<|im_start|>user<|im_sep|>", "<|im_end|>" },
 	  { "<|im_start|>assistant<|im_sep|>", "<|im_end|>" },
 	  "<|im_start|>assistant<|im_sep|>", false, NULL },
+	{ "phi-4-mini", "<|/tool_call|>", "<|/tool|>", NULL, OWN,
+	  { "<|system|>", "<|end|>" },
+	  { "<|user|>", "<|end|>" },
+	  { "<|assistant|>", "<|end|>" },
+	  "<|assistant|>", false, &piped },
 	{ "chatml", "<|im_start|>", NULL, NULL, OWN,
 	  { "<|im_start|>system\n", "<|im_end|>\n" },
 	  { "<|im_start|>user\n", "<|im_end|>\n" },
@@ -96,21 +212,32 @@ static const struct rt_chat chats[] = {
 	  { "<start_of_turn>user\n", "<end_of_turn>\n" },
 	  { "<start_of_turn>model\n", "<end_of_turn>\n" },
 	  "<start_of_turn>model\n", true, NULL },
-	{ "deepseek", "<\xef\xbd\x9cUser\xef\xbd\x9c>", NULL,
-	  "<\xef\xbd\x9c" "begin\xe2\x96\x81of\xe2\x96\x81sentence"
-	  "\xef\xbd\x9c>", OWN,
+	{ "deepseek", "<" BAR "User" BAR ">", NULL, DEEP_BEGIN, OWN,
 	  { "", "" },
-	  { "<\xef\xbd\x9cUser\xef\xbd\x9c>", "" },
-	  { "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>",
-	    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence"
-	    "\xef\xbd\x9c>" },
-	  "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>", false, NULL },
+	  { "<" BAR "User" BAR ">", "" },
+	  { DEEP_ASSISTANT, DEEP_END },
+	  DEEP_ASSISTANT, false, &fenced },
 	/* its marks are no tokens: an answer ends where the next turn begins */
 	{ "llama-2", NULL, "<<SYS>>", "", FIRST_USER,
 	  { "<<SYS>>\n", "\n<</SYS>>\n\n" },
 	  { "<s>[INST] ", " [/INST]" },
 	  { " ", " </s>" },
 	  "", true, NULL },
+	{ "mistral-v11", NULL, "[CALL_ID]", "<s>", OWN,
+	  { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" },
+	  { "[INST]", "[/INST]" },
+	  { "", "</s>" },
+	  "", false, &named_with_id },
+	{ "mistral-v13", "[ARGS]", NULL, "<s>", OWN,
+	  { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" },
+	  { "[INST]", "[/INST]" },
+	  { "", "</s>" },
+	  "", false, &named },
+	{ "mistral-v7", "[SYSTEM_PROMPT]", NULL, "<s>", OWN,
+	  { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" },
+	  { "[INST]", "[/INST]" },
+	  { "", "</s>" },
+	  "", false, &listed_after },
 	{ "mistral", "[INST]", NULL, "<s>", LAST_USER,
 	  { "", "\n\n" },
 	  { "[INST] ", "[/INST]" },
@@ -125,7 +252,7 @@ static const struct rt_chat chats[] = {
 static const char *const stops[] = {
 	"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
 	"<|end_of_text|>", "<end_of_turn>", "<eos>", "</s>",
-	"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+	DEEP_END,
 };
 
 const struct rt_chat *
@@ -139,7 +266,8 @@ rt_chat_named(const char *name, struct rt_error *err)
 		}
 	}
 	rt_fail(err, RT_RANGE, RT_NOWHERE, "there is no chat template '%s': "
-		"chatml, phi-4, llama-2, llama-3, mistral, gemma, deepseek and "
+		"chatml, phi-4, phi-4-mini, llama-2, llama-3, mistral, "
+		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek and "
 		"none are there", rt_show_name(name).text);
 	return NULL;
 }
@@ -177,9 +305,11 @@ rt_chat_is_framed(const struct rt_chat *c)
 }
 
 const char *
-rt_chat_stop(size_t i)
+rt_chat_stop(const struct rt_chat *c, size_t i)
 {
-	return i < sizeof stops / sizeof *stops ? stops[i] : NULL;
+	size_t n = sizeof stops / sizeof *stops;
+
+	return i < n ? stops[i] : i == n ? c->assistant.after : NULL;
 }
 
 const struct rt_call_form *
@@ -200,4 +330,19 @@ const char *
 rt_call_mark(const struct rt_call_form *f)
 {
 	return f->mark;
+}
+
+bool
+rt_call_has(const struct rt_call_form *f, const char *text)
+{
+	const char *all[] = { f->mark, f->before_name, f->after_name, f->id,
+			      f->closed, f->ended };
+	size_t i;
+
+	for (i = 0; i < sizeof all / sizeof *all; i++) {
+		if (all[i] && *text && strstr(all[i], text)) {
+			return true;
+		}
+	}
+	return false;
 }

@@ -16,6 +16,7 @@ struct rt_call_form;
 struct rt_tool {
 	const char *name;
 	size_t from, to, schema_from, schema_to;
+	size_t function_from, function_to;	/* without its type */
 };
 
 /* A call that the assistant made; its arguments are bytes of `json`. */
@@ -51,12 +52,15 @@ const struct rt_chat *rt_chat_of(const struct rt_tokenizer *t);
 const char *rt_chat_name(const struct rt_chat *c);
 /* Whether the text begins with what the tokenizer puts before documents. */
 bool rt_chat_is_framed(const struct rt_chat *c);
-/* The i-th token that ends what models of any template say; NULL: the end. */
-const char *rt_chat_stop(size_t i);
+/* The i-th text that ends what models say where it is a token: of any template,
+ * and of this one; NULL: there are no more. */
+const char *rt_chat_stop(const struct rt_chat *c, size_t i);
 /* How models of a template call functions; NULL: they do not. */
 const struct rt_call_form *rt_chat_calls(const struct rt_chat *c);
 /* What stands before calls; NULL: nothing. */
 const char *rt_call_mark(const struct rt_call_form *f);
+/* Whether a text is a part of what stands around calls, as their tokens are. */
+bool rt_call_has(const struct rt_call_form *f, const char *text);
 /* Whether a template of the tokenizer's file, if there is one, has tools. */
 bool rt_chat_file_has_tools(const struct rt_tokenizer *t);
 /*

@@ -20,28 +20,38 @@ struct chat_list {
 enum chat_tools_in {
 	TOOLS_END_SYSTEM,	/* at the end of the system's message */
 	TOOLS_BEGIN_USER,	/* at the beginning of the user's first one */
+	TOOLS_BEFORE_FIRST,	/* before the user's first one */
 	TOOLS_BEFORE_USER,	/* before the user's last one */
 };
 
 /* How models are told of functions, call them, and are told what came of it. */
 struct rt_call_form {
-	/* before each call, or before a list of all; NULL: an answer that
-	 * begins with a brace is a call */
+	/* before each call, or before all of them; NULL: an answer that begins
+	 * with a brace is a call */
 	const char *mark;
 	bool list;		/* calls are a list of JSON */
-	/* after the last call that is in no list, and between two; or NULL */
-	const char *after, *between;
 	const char *arguments;	/* a call's member; its other one is `name` */
+	/* around a name that stands before its arguments, which are all of the
+	 * JSON, and before an id that may be there after the name; or NULL */
+	const char *before_name, *after_name, *id;
+	/* after each call that is in no list, and after all of them; or NULL */
+	const char *closed, *ended;
+	/* of answers that have to call in no list: after the last call, and
+	 * between two; NULL: there is one */
+	const char *after, *between;
 
 	enum chat_tools_in tools_in;
 	const char *system;	/* begins the system's message; or NULL */
 	struct chat_list tools;
 	int indent;		/* of tools as JSON; 0: they have one line */
+	bool joined;		/* right after what the system says */
+	bool bare;		/* of a tool the function alone */
 
 	/* a message of the assistant that calls: what it says, unless it is
 	 * dropped, and its calls */
 	struct chat_part turn;
 	bool says;
+	const char *said;	/* after what it says */
 	struct chat_list calls;
 	bool with_id;
 
@@ -49,9 +59,11 @@ struct rt_call_form {
 	 * one */
 	struct chat_part results;
 	bool one_turn;
+	bool goes_on;		/* the assistant's next turn begins with them */
 	struct chat_list result; /* `between` two of a turn */
 	bool quoted;		/* a result is a string of JSON */
-	bool result_id;		/* and its call's id stands beside it */
+	bool result_id;		/* its call's id is a member beside it */
+	const char *result_after_id;	/* between that id and it; or NULL */
 };
 
 struct rt_chat {

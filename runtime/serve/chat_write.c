@@ -159,12 +159,15 @@ compose_tools(struct chat_writer *w)
 		const struct rt_tool *t = &w->v->tools[i];
 		const char *json = w->v->json + t->from;
 
+		size_t n = f->bare ? t->function_to - t->function_from
+				   : t->to - t->from;
+
+		json += f->bare ? t->function_from - t->from : 0;
 		rt_text_add(&w->tools, "%s", i ? f->tools.between : "");
 		if (f->indent == 0) {
-			rt_text_bytes(&w->tools, json, t->to - t->from);
+			rt_text_bytes(&w->tools, json, n);
 		} else {
-			add_indented(&w->tools, json, t->to - t->from,
-				     f->indent);
+			add_indented(&w->tools, json, n, f->indent);
 		}
 	}
 	rt_text_add(&w->tools, "%s", f->tools.after);
@@ -177,30 +180,63 @@ add_tools(const struct chat_writer *w)
 	w->out->failed = w->out->failed || w->tools.failed;
 }
 
+/* A call as an object. */
 static void
-add_calls(const struct chat_writer *w, const struct rt_message *m)
+add_object(const struct chat_writer *w, const struct rt_past_call *p)
 {
 	const struct rt_call_form *f = w->c->calls;
+
+	rt_text_add(w->out, "{\"name\": ");
+	rt_text_string(w->out, p->name);
+	rt_text_add(w->out, ", \"%s\": ", f->arguments);
+	rt_text_bytes(w->out, w->v->json + p->from, p->to - p->from);
+	if (f->with_id) {
+		rt_text_add(w->out, ", \"id\": ");
+		rt_text_string(w->out, p->id ? p->id : "");
+	}
+	rt_text_add(w->out, "}");
+}
+
+/* A call whose name stands before its arguments. */
+static void
+add_named(const struct chat_writer *w, const struct rt_past_call *p)
+{
+	const struct rt_call_form *f = w->c->calls;
+
+	rt_text_add(w->out, "%s%s", f->before_name, p->name);
+	if (f->with_id && p->id) {
+		rt_text_add(w->out, "%s%s", f->id, p->id);
+	}
+	rt_text_add(w->out, "%s", f->after_name);
+	rt_text_bytes(w->out, w->v->json + p->from, p->to - p->from);
+	rt_text_add(w->out, "%s", f->closed ? f->closed : "");
+}
+
+/* Whether message i comes after results that its turn begins with. */
+static bool
+goes_on(const struct chat_writer *w, size_t i)
+{
+	return i > 0 && is_role(&w->v->messages[i - 1], "tool") &&
+	       w->c->calls && w->c->calls->goes_on;
+}
+
+static void
+add_calls(const struct chat_writer *w, size_t at)
+{
+	const struct rt_call_form *f = w->c->calls;
+	const struct rt_message *m = &w->v->messages[at];
 	size_t i;
 
-	rt_text_add(w->out, "%s", f->turn.before);
+	rt_text_add(w->out, "%s", goes_on(w, at) ? "" : f->turn.before);
 	if (f->says && *m->content) {
 		add_content(w, m->content);
-		rt_text_add(w->out, "\n");
+		rt_text_add(w->out, "%s", f->said);
 	}
 	rt_text_add(w->out, "%s", f->calls.before);
 	for (i = 0; i < m->ncalls; i++) {
-		const struct rt_past_call *p = &w->v->calls[m->first_call + i];
-
-		rt_text_add(w->out, "%s{\"name\": ", i ? f->calls.between : "");
-		rt_text_string(w->out, p->name);
-		rt_text_add(w->out, ", \"%s\": ", f->arguments);
-		rt_text_bytes(w->out, w->v->json + p->from, p->to - p->from);
-		if (f->with_id) {
-			rt_text_add(w->out, ", \"id\": ");
-			rt_text_string(w->out, p->id ? p->id : "");
-		}
-		rt_text_add(w->out, "}");
+		rt_text_add(w->out, "%s", i ? f->calls.between : "");
+		(f->before_name ? add_named : add_object)(
+			w, &w->v->calls[m->first_call + i]);
 	}
 	rt_text_add(w->out, "%s%s", f->calls.after, f->turn.after);
 }
@@ -216,6 +252,10 @@ add_result(const struct chat_writer *w, size_t i)
 
 	rt_text_add(w->out, "%s%s", first || !f->one_turn ? f->results.before
 		    : f->result.between, f->result.before);
+	if (f->result_after_id) {
+		rt_text_add(w->out, "%s%s", m->call_id ? m->call_id : "",
+			    f->result_after_id);
+	}
 	if (f->quoted) {
 		rt_text_string(w->out, m->content);
 	} else {
@@ -271,7 +311,7 @@ add_first_system(const struct chat_writer *w)
 		add_content(w, m->content);
 	}
 	if (f->tools_in == TOOLS_END_SYSTEM) {
-		rt_text_add(w->out, "%s", has ? "\n\n" : "");
+		rt_text_add(w->out, "%s", has && !f->joined ? "\n\n" : "");
 		add_tools(w);
 	}
 	rt_text_add(w->out, "%s", w->c->system.after);
@@ -284,7 +324,7 @@ add_user(const struct chat_writer *w, size_t i)
 					    : TOOLS_END_SYSTEM;
 	bool here = w->v->ntools > 0 && i == w->tools_host;
 
-	if (here && in == TOOLS_BEFORE_USER) {
+	if (here && in >= TOOLS_BEFORE_FIRST) {
 		add_tools(w);
 	}
 	rt_text_add(w->out, "%s", w->c->user.before);
@@ -309,7 +349,10 @@ add_message(const struct chat_writer *w, size_t i)
 		add_result(w, i);
 	} else if (is_role(m, "assistant")) {
 		if (m->ncalls > 0) {
-			add_calls(w, m);
+			add_calls(w, i);
+		} else if (goes_on(w, i)) {
+			add_content(w, m->content);
+			rt_text_add(w->out, "%s", w->c->assistant.after);
 		} else {
 			add_part(w, &w->c->assistant, m->content);
 		}
@@ -322,7 +365,9 @@ static void
 write_all(const struct chat_writer *w)
 {
 	const struct rt_conversation *v = w->v;
-	bool tells = v->ntools > 0 && w->c->system_in == OWN;
+	const struct rt_call_form *f = w->c->calls;
+	bool tells = v->ntools > 0 && w->c->system_in == OWN &&
+		     (f->system || f->tools_in == TOOLS_END_SYSTEM);
 	size_t i;
 
 	rt_text_add(w->out, "%s", w->c->begin ? w->c->begin : "");
@@ -332,9 +377,8 @@ write_all(const struct chat_writer *w)
 	for (i = tells && is_system(v->messages); i < v->n; i++) {
 		add_message(w, i);
 	}
-	rt_text_add(w->out, "%s%s", w->c->answer,
-		    v->calls_next && w->c->calls->mark ? w->c->calls->mark
-						       : "");
+	rt_text_add(w->out, "%s%s", goes_on(w, v->n) ? "" : w->c->answer,
+		    v->calls_next && f->mark ? f->mark : "");
 }
 
 enum rt_status

@@ -3,13 +3,16 @@
  */
 #include "runtime/serve/codec.h"
 
+#include <stdlib.h>
+
 static enum rt_status
 find_stops(struct rt_codec *c, struct rt_error *err)
 {
 	size_t i;
 
-	for (i = 0; rt_chat_stop(i); i++) {
-		int64_t id = rt_tokenizer_id(c->tokenizer, rt_chat_stop(i));
+	for (i = 0; rt_chat_stop(c->chat, i); i++) {
+		int64_t id = rt_tokenizer_id(c->tokenizer,
+					     rt_chat_stop(c->chat, i));
 
 		if (id >= 0 && id < c->vocab &&
 		    !rt_ids_add(&c->stops, (uint32_t)id)) {
@@ -27,19 +30,43 @@ find_stops(struct rt_codec *c, struct rt_error *err)
 	return RT_OK;
 }
 
+/* Finds the special tokens that stand around calls. */
+static enum rt_status
+find_marks(struct rt_codec *c, struct rt_error *err)
+{
+	const struct rt_call_form *f = rt_chat_calls(c->chat);
+	int64_t id;
+
+	for (id = 0; id < c->vocab && c->nmarks < RT_CODEC_MARKS; id++) {
+		char *text = NULL;
+		size_t n;
+
+		if (!rt_tokenizer_has(c->tokenizer, id) ||
+		    !rt_tokenizer_is_special(c->tokenizer, id)) {
+			continue;
+		}
+		if (rt_token_text(c->tokenizer, (uint32_t)id, false, &text, &n,
+				  err) == RT_NOMEM) {
+			return RT_NOMEM;
+		}
+		if (text && rt_call_has(f, text)) {
+			c->marks[c->nmarks++] = (struct rt_codec_mark){ id,
+									text };
+		} else {
+			free(text);
+		}
+	}
+	return RT_OK;
+}
+
 /* What is known of calls in answers. */
-static void
-find_calls(struct rt_codec *c, bool by_file)
+static enum rt_status
+find_calls(struct rt_codec *c, bool by_file, struct rt_error *err)
 {
 	const struct rt_call_form *f = rt_chat_calls(c->chat);
 
 	c->has_tools = f && (!by_file || rt_chat_file_has_tools(c->tokenizer));
-	if (f && rt_call_mark(f)) {
-		c->mark = rt_tokenizer_id(c->tokenizer, rt_call_mark(f));
-	}
-	if (c->mark >= 0 && !rt_tokenizer_is_special(c->tokenizer, c->mark)) {
-		c->mark = -1;
-	}
+	return f ? find_marks(c, err) : RT_OK;
 }
 
 enum rt_status
@@ -48,7 +75,7 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 {
 	enum rt_status status;
 
-	*c = (struct rt_codec){ .vocab = vocab, .mark = -1,
+	*c = (struct rt_codec){ .vocab = vocab,
 				.stops.alloc = rt_alloc_or_libc(NULL),
 				.lock = PTHREAD_MUTEX_INITIALIZER };
 	if (!tokenizer && vocab != 256) {
@@ -67,10 +94,7 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 			       : rt_chat_of(c->tokenizer);
 		status = c->chat ? find_stops(c, err) : RT_RANGE;
 	}
-	if (status == RT_OK) {
-		find_calls(c, !chat);
-	}
-	return status;
+	return status == RT_OK ? find_calls(c, !chat, err) : status;
 }
 
 void
@@ -80,7 +104,11 @@ rt_codec_close(struct rt_codec *c)
 		rt_encoder_free(c->idle[--c->nidle]);
 	}
 	pthread_mutex_destroy(&c->lock);
-	rt_spellings_free(c->spellings);
+	rt_spellings_free(c->spellings[0]);
+	rt_spellings_free(c->spellings[1]);
+	while (c->nmarks > 0) {
+		free(c->marks[--c->nmarks].text);
+	}
 	if (c->tokenizer) {
 		rt_tokenizer_free(c->tokenizer);
 	}
@@ -136,6 +164,7 @@ rt_codec_encode(struct rt_codec *c, const char *text, size_t n, bool framed,
 
 struct codec_tokens {
 	const struct rt_codec *codec;
+	bool calls;
 	bool no_memory;
 };
 
@@ -150,7 +179,8 @@ token_bytes(void *user, int64_t token, size_t *n)
 
 	*n = 0;
 	if (!rt_tokenizer_has(c->tokenizer, token) ||
-	    rt_tokenizer_is_special(c->tokenizer, token)) {
+	    (rt_tokenizer_is_special(c->tokenizer, token) &&
+	     !(x->calls && rt_codec_mark(c, token)))) {
 		return NULL;
 	}
 	for (i = 0; i < c->stops.n; i++) {
@@ -166,28 +196,42 @@ token_bytes(void *user, int64_t token, size_t *n)
 }
 
 enum rt_status
-rt_codec_spellings(struct rt_codec *c, const struct rt_spellings **out,
-		   struct rt_error *err)
+rt_codec_spellings(struct rt_codec *c, bool calls,
+		   const struct rt_spellings **out, struct rt_error *err)
 {
-	struct codec_tokens x = { .codec = c };
+	struct codec_tokens x = { .codec = c, .calls = calls };
+	/* without marks both are the same */
+	struct rt_spellings **at = &c->spellings[calls && c->nmarks > 0];
 	enum rt_status status = RT_OK;
 
 	pthread_mutex_lock(&c->lock);
-	if (!c->spellings) {
-		status = rt_spellings_open(&c->spellings, c->vocab,
-					   token_bytes, &x, err);
+	if (!*at) {
+		status = rt_spellings_open(at, c->vocab, token_bytes, &x, err);
 	}
 	if (status == RT_OK && x.no_memory) {
-		rt_spellings_free(c->spellings);
-		c->spellings = NULL;
+		rt_spellings_free(*at);
+		*at = NULL;
 		status = rt_no_memory(err, NULL);
 	}
-	*out = c->spellings;
+	*out = *at;
 	pthread_mutex_unlock(&c->lock);
 	return status;
 }
 
 /* ---- text of tokens ---- */
+
+const char *
+rt_codec_mark(const struct rt_codec *c, int64_t token)
+{
+	size_t i;
+
+	for (i = 0; i < c->nmarks; i++) {
+		if (c->marks[i].token == token) {
+			return c->marks[i].text;
+		}
+	}
+	return NULL;
+}
 
 enum rt_status
 rt_codec_text(struct rt_stream *x, int64_t token, char **text, size_t *n,

@@ -499,6 +499,7 @@ add_text(struct rt_choice *c, int64_t token)
 {
 	const struct rt_reply *r = c->reply;
 	struct rt_error err;
+	const char *mark;
 	char *text = NULL;
 	size_t n = 0;
 
@@ -507,10 +508,8 @@ add_text(struct rt_choice *c, int64_t token)
 	}
 	rt_text_bytes(&c->text, text, n);
 	free(text);
-	if (c->calls && token >= 0 && token == r->codec->mark) {
-		rt_text_add(&c->text, "%s",
-			    rt_call_mark(rt_chat_calls(r->codec->chat)));
-	}
+	mark = c->calls ? rt_codec_mark(r->codec, token) : NULL;
+	rt_text_add(&c->text, "%s", mark ? mark : "");
 	find_stop(c);
 	if (c->calls && !c->text.failed) {
 		rt_calls_read(c->calls, c->text.at, c->plain);

@@ -355,8 +355,9 @@ check_request(struct request_reader *x)
 	if (r->text.failed) {
 		return rt_request_no_memory(x);
 	}
-	if (r->grammar && rt_codec_spellings(x->codec, &r->spellings,
-					     x->err) != RT_OK) {
+	if (r->grammar &&
+	    rt_codec_spellings(x->codec, rt_request_must_call(r),
+			       &r->spellings, x->err) != RT_OK) {
 		x->j.status = x->err->status;
 		return false;
 	}

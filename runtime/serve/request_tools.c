@@ -164,6 +164,7 @@ read_function(struct request_reader *x, struct rt_tool *t)
 	size_t i = 0;
 	bool ok = rt_json_open(&x->j, '{');
 
+	t->function_from = out->n;
 	rt_text_add(out, "{");
 	while (ok && next_member(x, &i, &key)) {
 		if (strcmp(key, "name") == 0) {
@@ -179,6 +180,7 @@ read_function(struct request_reader *x, struct rt_tool *t)
 		}
 	}
 	rt_text_add(out, "}");
+	t->function_to = out->n;
 	return ok && x->j.status == RT_OK;
 }
 

@@ -80,6 +80,7 @@ unit_tests += \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-calls \
+	%D%/serve/t-talks \
 	%D%/serve/t-draw \
 	%D%/serve/t-grammar \
 	%D%/serve/t-kv \
@@ -243,6 +244,7 @@ EXTRA_DIST += \
 	%D%/shared/t-type.h \
 	%D%/shared/t-weights-files.h \
 	%D%/serve/t-engine.h \
+	%D%/serve/t-calls.h \
 	%D%/serve/t-schemas.h \
 	%D%/serve/t-valid.h \
 	%D%/sim/t-sim.h

@@ -1,52 +1,13 @@
 /*
- * Tools: how templates tell of them, what requests may ask for, and that an
- * answer has the same calls whether it comes as one object or as a stream in
- * any parts.
+ * Calls: what requests may ask for, and that an answer has the same calls
+ * whether it comes as one object or as a stream in any parts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/serve/t-calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "runtime/serve/reply.h"
-
-enum { CHATML, LLAMA, MISTRAL, NFORMS };
-
-static const char *const names[NFORMS] = { "chatml", "llama-3", "mistral" };
-static struct rt_codec codec[NFORMS], gemma;
-
-static int
-open_codecs(void **state)
-{
-	struct rt_error err = { .message = "" };
-	int i, failed;
-
-	(void)state;
-	failed = rt_codec_open(&gemma, NULL, "gemma", 256, &err);
-	for (i = 0; i < NFORMS; i++) {
-		failed |= rt_codec_open(&codec[i], NULL, names[i], 256, &err);
-	}
-	return failed;
-}
-
-static int
-close_codecs(void **state)
-{
-	int i;
-
-	(void)state;
-	rt_codec_close(&gemma);
-	for (i = 0; i < NFORMS; i++) {
-		rt_codec_close(&codec[i]);
-	}
-	return 0;
-}
+#include <unistd.h>
 
 static uint32_t seed = 5;
 
@@ -58,29 +19,6 @@ draw(uint32_t below)
 }
 
 /* ---- requests ---- */
-
-#define HI "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
-#define TOOLS "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": " \
-	"\"get\", \"description\": \"A \\u00e9 \\\"b\\\"\\\\\"," \
-	" \"parameters\": {\"type\":\"object\",\"properties\":{\"x\":" \
-	"{\"enum\":[1,2]}}," \
-	"\"required\":[\"x\"],\"additionalProperties\":false}}}, " \
-	"{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]"
-
-/* Reads a body, which the request keeps. */
-static enum rt_status
-read_request(struct rt_request *q, struct rt_codec *c, const char *text,
-	     struct rt_error *err)
-{
-	struct rt_text body = { .alloc = rt_alloc_or_libc(NULL) };
-	enum rt_status status;
-
-	rt_text_add(&body, "%s", text);
-	*err = (struct rt_error){ .message = "" };
-	status = rt_request_read(q, true, body.at, body.n, c, err);
-	q->body = body;
-	return status;
-}
 
 static const struct {
 	const char *body, *message;	/* NULL: it is right */
@@ -142,6 +80,7 @@ enum { NBODIES = sizeof bodies / sizeof *bodies };
 static void
 test_requests(void **state)
 {
+	struct rt_codec gemma;
 	struct rt_error err;
 	struct rt_request q;
 	size_t i;
@@ -156,6 +95,8 @@ test_requests(void **state)
 		assert_int_equal(status == RT_OK, !bodies[i].message);
 		rt_request_release(&q);
 	}
+	assert_int_equal(rt_codec_open(&gemma, NULL, "gemma", 256, &err),
+			 RT_OK);
 	assert_int_equal(read_request(&q, &gemma, bodies[0].body, &err),
 			 RT_RANGE);
 	assert_string_equal(err.message, "'tools' are not known to the chat "
@@ -166,6 +107,7 @@ test_requests(void **state)
 	assert_string_equal(err.message, "message 1 is of a conversation with "
 		"tools, which the chat template 'gemma' does not have");
 	rt_request_release(&q);
+	rt_codec_close(&gemma);
 	assert_int_equal(read_request(&q, &codec[LLAMA], "{\"messages\":[{"
 		"\"role\":\"system\",\"content\":\"1\"}]," TOOLS "}", &err),
 		RT_RANGE);
@@ -226,142 +168,6 @@ test_damaged_requests(void **state)
 		read_request(&q, &codec[draw(NFORMS)], body, &err);
 		rt_request_release(&q);
 	}
-}
-
-/* ---- templates ---- */
-
-#define TALK "{\"messages\": [{\"role\": \"system\", \"content\": " \
-	"\"Be brief.\"}, {\"role\": \"user\", \"content\": \"Hi\"}, " \
-	"{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [" \
-	"{\"id\": \"abcdefghi\", \"type\": \"function\", \"function\": " \
-	"{\"name\": \"get\", \"arguments\": \"{\\\"x\\\":1}\"}}]}, " \
-	"{\"role\": \"tool\", \"tool_call_id\": \"abcdefghi\", \"content\": " \
-	"\"\\\"a\\\"\"}]," TOOLS
-
-/* As Hugging Face's templates of Qwen3-8B, Llama-3.1-8B-Instruct (without its
- * dates) and Mistral-7B-Instruct-v0.3 write it. */
-static const char *const talks[NFORMS] = {
-	"<|im_start|>system\nBe brief.\n\n# Tools\n\nYou may call one or more "
-	"functions to assist with the user query.\n\nYou are provided with "
-	"function signatures within <tools></tools> XML tags:\n<tools>\n"
-	"{\"type\": \"function\", \"function\": {\"name\": \"get\", "
-	"\"description\": \"A \303\251 \\\"b\\\"\\\\\", \"parameters\": "
-	"{\"type\": \"object\", \"properties\": {\"x\": {\"enum\": [1, 2]}}, "
-	"\"required\": [\"x\"], \"additionalProperties\": false}}}\n"
-	"{\"type\": \"function\", \"function\": {\"name\": \"now\"}}\n"
-	"</tools>\n\nFor each function call, return a json object with "
-	"function name and arguments within <tool_call></tool_call> XML tags:\n"
-	"<tool_call>\n{\"name\": <function-name>, \"arguments\": "
-	"<args-json-object>}\n</tool_call><|im_end|>\n"
-	"<|im_start|>user\nHi<|im_end|>\n"
-	"<|im_start|>assistant\n<tool_call>\n{\"name\": \"get\", "
-	"\"arguments\": {\"x\": 1}}\n</tool_call><|im_end|>\n"
-	"<|im_start|>user\n<tool_response>\n\"a\"\n</tool_response><|im_end|>\n"
-	"<|im_start|>assistant\n",
-	"<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
-	"Environment: ipython\n\nBe brief.<|eot_id|><|start_header_id|>user"
-	"<|end_header_id|>\n\nGiven the following functions, please respond "
-	"with a JSON for a function call with its proper arguments that best "
-	"answers the given prompt.\n\nRespond in the format {\"name\": "
-	"function name, \"parameters\": dictionary of argument name and its "
-	"value}.Do not use variables.\n\n"
-	"{\n    \"type\": \"function\",\n    \"function\": {\n"
-	"        \"name\": \"get\",\n"
-	"        \"description\": \"A \303\251 \\\"b\\\"\\\\\",\n"
-	"        \"parameters\": {\n            \"type\": \"object\",\n"
-	"            \"properties\": {\n                \"x\": {\n"
-	"                    \"enum\": [\n                        1,\n"
-	"                        2\n                    ]\n"
-	"                }\n            },\n            \"required\": [\n"
-	"                \"x\"\n            ],\n"
-	"            \"additionalProperties\": false\n        }\n    }\n}\n\n"
-	"{\n    \"type\": \"function\",\n    \"function\": {\n"
-	"        \"name\": \"now\"\n    }\n}\n\nHi<|eot_id|>"
-	"<|start_header_id|>assistant<|end_header_id|>\n\n{\"name\": \"get\", "
-	"\"parameters\": {\"x\": 1}}<|eot_id|>"
-	"<|start_header_id|>ipython<|end_header_id|>\n\n\"\\\"a\\\"\"<|eot_id|>"
-	"<|start_header_id|>assistant<|end_header_id|>\n\n",
-	"<s>[AVAILABLE_TOOLS] [{\"type\": \"function\", \"function\": "
-	"{\"name\": \"get\", \"description\": \"A \303\251 \\\"b\\\"\\\\\", "
-	"\"parameters\": {\"type\": \"object\", \"properties\": {\"x\": "
-	"{\"enum\": [1, 2]}}, \"required\": [\"x\"], "
-	"\"additionalProperties\": false}}}, {\"type\": \"function\", "
-	"\"function\": {\"name\": \"now\"}}][/AVAILABLE_TOOLS][INST] "
-	"Be brief.\n\nHi[/INST][TOOL_CALLS] [{\"name\": \"get\", "
-	"\"arguments\": {\"x\": 1}, \"id\": \"abcdefghi\"}]</s>"
-	"[TOOL_RESULTS] {\"content\": \"a\", \"call_id\": \"abcdefghi\"}"
-	"[/TOOL_RESULTS]",
-};
-
-/* The text of a prompt whose tokens are bytes. */
-static void
-assert_prompt(const struct rt_request *q, const char *want)
-{
-	char *got = calloc(q->ids.n + 1, 1);
-	size_t i;
-
-	assert_non_null(got);
-	for (i = 0; i < q->ids.n; i++) {
-		got[i] = (char)q->ids.at[i];
-	}
-	assert_string_equal(got, want);
-	free(got);
-}
-
-static void
-test_talks(void **state)
-{
-	static const char *const marks[NFORMS] = { "<tool_call>", "",
-						   "[TOOL_CALLS]" };
-	struct rt_error err;
-	struct rt_request q;
-	char want[4096];
-	int i;
-
-	(void)state;
-	for (i = 0; i < NFORMS; i++) {
-		read_request(&q, &codec[i], TALK "}", &err);
-		assert_string_equal(err.message, "");
-		assert_prompt(&q, talks[i]);
-		rt_request_release(&q);
-		read_request(&q, &codec[i], TALK ",\"tool_choice\":"
-			     "\"required\"}", &err);
-		snprintf(want, sizeof want, "%s%s", talks[i], marks[i]);
-		assert_prompt(&q, want);
-		rt_request_release(&q);
-		/* who may not be called is not told of */
-		read_request(&q, &codec[i], "{\"tool_choice\":\"none\","
-			     TOOLS "," HI "}", &err);
-		assert_true(q.ids.n < 120);
-		rt_request_release(&q);
-	}
-}
-
-/* Two calls and what came of them; content beside calls. */
-static void
-test_two_calls(void **state)
-{
-	static const char body[] = "{\"messages\": [{\"role\": \"assistant\", "
-		"\"content\": \"So.\", \"tool_calls\": [{\"function\": "
-		"{\"name\": \"a\", \"arguments\": {}}}, {\"id\": null, "
-		"\"function\": {\"arguments\": \"\", \"name\": \"b\"}}]}, "
-		"{\"role\": \"tool\", \"content\": \"1\"}, {\"role\": "
-		"\"tool\", \"content\": [{\"type\": \"text\", \"text\": "
-		"\"2\"}]}, {\"role\": \"user\", \"content\": \"Hi\"}]}";
-	struct rt_error err;
-	struct rt_request q;
-
-	(void)state;
-	read_request(&q, &codec[CHATML], body, &err);
-	assert_string_equal(err.message, "");
-	assert_prompt(&q, "<|im_start|>assistant\nSo.\n<tool_call>\n"
-		"{\"name\": \"a\", \"arguments\": {}}\n</tool_call>\n"
-		"<tool_call>\n{\"name\": \"b\", \"arguments\": {}}\n"
-		"</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n1\n"
-		"</tool_response>\n<tool_response>\n2\n</tool_response>"
-		"<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
-		"<|im_start|>assistant\n");
-	rt_request_release(&q);
 }
 
 /* ---- answers ---- */
@@ -633,6 +439,44 @@ static const struct {
 	{ MISTRAL, MUST, " [" GET1 "]", "|get{\"x\": 1}|tool_calls" },
 	{ MISTRAL, ",\"stop\":\"1\"", "[TOOL_CALLS] [" GET1 "]",
 	  "|get{\"x\": |tool_calls" },
+	{ MISTRAL7, "", "So.[TOOL_CALLS][" GET1 "]",
+	  "So.|get{\"x\": 1}|tool_calls" },
+	/* a name before its arguments, with an id and without one */
+	{ MISTRAL11, "", "[TOOL_CALLS]get[CALL_ID]abcdefghi[ARGS]{\"x\": 1}",
+	  "|get{\"x\": 1}|tool_calls" },
+	{ MISTRAL13, "", "So.[TOOL_CALLS]get[ARGS]{\"x\": {}}[TOOL_CALLS]now"
+	  "[ARGS]{}", "So.|get{\"x\": {}}|now{}|tool_calls" },
+	{ MISTRAL13, ONE, "[TOOL_CALLS]get[ARGS]{\"x\": 1}[TOOL_CALLS]now",
+	  "|get{\"x\": 1}|tool_calls" },
+	{ MISTRAL13, "", "[TOOL_CALLS]get[ARGS]{\"x\": 1} Done.",
+	  " Done.|get{\"x\": 1}|tool_calls" },
+	{ MISTRAL13, "", "[TOOL_CALLS]set[ARGS]{}", "[TOOL_CALLS]set[ARGS]{}|"
+	  "stop" },
+	{ MISTRAL13, "", "[TOOL_CALLS]get{}", "[TOOL_CALLS]get{}|stop" },
+	{ MISTRAL13, "", "[TOOL_CALLS]get[ARGS][1]", "[TOOL_CALLS]get[ARGS][1]|"
+	  "stop" },
+	{ MISTRAL13, "", "[TOOL_CALLS]get[AR", "[TOOL_CALLS]get[AR|stop" },
+	{ MISTRAL13, "", "[TOOL_CALLS]get[ARGS]{\"x",
+	  "|get{\"x|tool_calls" },
+	{ MISTRAL11, "", "[TOOL_CALLS]get[CALL_ID]a[CALL_ID]b[ARGS]{}",
+	  "[TOOL_CALLS]get[CALL_ID]a[CALL_ID]b[ARGS]{}|stop" },
+	{ MISTRAL13, MUST, "get[ARGS]{\"x\": 1}",
+	  "|get{\"x\": 1}|tool_calls" },
+	{ PHI, "", "<|tool_call|>[" GET1 ", {\"name\": \"now\", \"arguments\":"
+	  " {}}]<|/tool_call|>", "|get{\"x\": 1}|now{}|tool_calls" },
+	{ PHI, "", "<|tool_call|>[" GET1 "]<|/tool_call|>\nSo.",
+	  "\nSo.|get{\"x\": 1}|tool_calls" },
+	{ PHI, MUST, "[" GET1 "]", "|get{\"x\": 1}|tool_calls" },
+	{ DEEPSEEK, "", "So." DEEP_CALLS DEEP_CALL "get\n```json\n{\"x\": 1}"
+	  DEEP_CALL_END "\n" DEEP_CALL "now\n```json\n{}" DEEP_CALL_END
+	  DEEP_CALLS_END, "So.|get{\"x\": 1}|now{}|tool_calls" },
+	{ DEEPSEEK, "", DEEP_CALLS DEEP_CALL "get\n```json\n{\"x\": 1}"
+	  DEEP_CALL_END DEEP_CALLS_END "So.", "So.|get{\"x\": 1}|tool_calls" },
+	{ DEEPSEEK, "", DEEP_CALLS "get", DEEP_CALLS "get|stop" },
+	{ DEEPSEEK, "", DEEP_CALLS DEEP_CALL "get\n```json\n{\"x\": 1}\n``",
+	  "|get{\"x\": 1}|tool_calls" },
+	{ DEEPSEEK, MUST, DEEP_CALL "get\n```json\n{\"x\": 1}" DEEP_CALL_END
+	  DEEP_CALLS_END, "|get{\"x\": 1}|tool_calls" },
 };
 
 enum { NANSWERS = sizeof answers / sizeof *answers };
@@ -786,6 +630,121 @@ test_forced(void **state)
 	assert_true(several > 10);
 }
 
+/* ---- special tokens ---- */
+
+enum { CALLS_TOKEN = 335, ARGS_TOKEN, TOKENS };
+
+/* A tokenizer of bytes and more with marks of calls that are special, so that
+ * texts leave them out. */
+static void
+open_marked(struct rt_codec *c)
+{
+	static const char end[] = "],\"normalizer\"",
+		marks[] = ",{\"id\":335,\"content\":\"[TOOL_CALLS]\","
+		"\"special\":true},{\"id\":336,\"content\":\"[ARGS]\","
+		"\"special\":true}";
+	const char *top = getenv("top_srcdir");
+	struct rt_error err = { .message = "" };
+	char path[1024], file[8192], *at;
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/tests/data/tokenizers/qwen.json",
+		 top ? top : ".");
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	n = fread(file, 1, sizeof file - 1, f);
+	fclose(f);
+	file[n] = '\0';
+	at = strstr(file, end);
+	assert_non_null(at);
+	snprintf(path, sizeof path, "t-calls-%ld.json", (long)getpid());
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	fprintf(f, "%.*s%s%s", (int)(at - file), file, marks, at);
+	assert_int_equal(fclose(f), 0);
+	rt_codec_open(c, path, "mistral-v13", TOKENS, &err);
+	unlink(path);
+	assert_string_equal(err.message, "");
+}
+
+static void
+open_now(struct rt_reply **r, struct rt_codec *c, const char *more)
+{
+	struct rt_error err;
+	struct rt_request q;
+	char body[2048];
+
+	snprintf(body, sizeof body, "{" HI "," TOOLS "%s}", more);
+	read_request(&q, c, body, &err);
+	assert_string_equal(err.message, "");
+	assert_int_equal(rt_reply_open(r, &q, c, "m", 1, 2, &err), RT_OK);
+}
+
+/* Adds the tokens of a text, or one, which the grammar must allow. */
+static void
+add_tokens(struct rt_choice *c, const char *text, int32_t token)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_ids ids = { .alloc = rt_alloc_or_libc(NULL) };
+	uint64_t bits[TOKENS / 64 + 1];
+	bool may_end, over = false;
+	size_t i;
+
+	assert_int_equal(rt_codec_encode((struct rt_codec *)c->reply->codec,
+					 text, strlen(text), false, &ids, &err),
+			 RT_OK);
+	if (token >= 0) {
+		assert_true(rt_ids_add(&ids, (uint32_t)token));
+	}
+	for (i = 0; i < ids.n; i++) {
+		struct rt_drawn t = { .token = (int32_t)ids.at[i] };
+
+		if (c->guide) {
+			assert_int_equal(rt_guide_allow(c->guide, bits,
+							&may_end, &err), RT_OK);
+			assert_true(bits[t.token / 64] >> t.token % 64 & 1);
+			assert_int_equal(rt_guide_take(c->guide, t.token, &over,
+						       &err), RT_OK);
+		}
+		rt_choice_add(c, &t);
+	}
+	rt_ids_release(&ids);
+}
+
+/* Marks that are special tokens are a part of answers that may call, and may
+ * be drawn in those that have to. */
+static void
+test_special_marks(void **state)
+{
+	static const char *const more[] = { "", MUST };
+	struct rt_codec c;
+	struct rt_reply *r;
+	struct answer a;
+	char got[256];
+	size_t i;
+
+	(void)state;
+	open_marked(&c);
+	for (i = 0; i < 2; i++) {
+		open_now(&r, &c, more[i]);
+		if (i == 0) {
+			add_tokens(r->choices, "", CALLS_TOKEN);
+		}
+		add_tokens(r->choices, "now", ARGS_TOKEN);
+		add_tokens(r->choices, "{}", CALLS_TOKEN);
+		add_tokens(r->choices, "get", ARGS_TOKEN);
+		add_tokens(r->choices, "{\"x\": 1}", -1);
+		rt_choice_end(r->choices, RT_ENDED_STOP, 9);
+		read_answer(r, &a);
+		describe(&a, got, sizeof got);
+		assert_string_equal(got, "|now{}|get{\"x\": 1}|tool_calls");
+		answer_release(&a);
+		rt_reply_free(r);
+	}
+	rt_codec_close(&c);
+}
+
 int
 main(void)
 {
@@ -793,11 +752,10 @@ main(void)
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_long_tools),
 		cmocka_unit_test(test_damaged_requests),
-		cmocka_unit_test(test_talks),
-		cmocka_unit_test(test_two_calls),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_damaged_answers),
 		cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_special_marks),
 	};
 
 	return cmocka_run_group_tests(tests, open_codecs, close_codecs);

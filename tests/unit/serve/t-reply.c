@@ -63,6 +63,14 @@ static const struct {
 	  "<|end_header_id|>\n\n" },
 	{ "mistral", "<s>[INST]  Hi [/INST] Hello.</s>[INST] Be brief.\n\nWhy?"
 	  "[/INST]" },
+	{ "mistral-v7", "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST] Hi "
+	  "[/INST]Hello.</s>[INST]Why?[/INST]" },
+	{ "mistral-v11", "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST] Hi "
+	  "[/INST]Hello.</s>[INST]Why?[/INST]" },
+	{ "mistral-v13", "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST] Hi "
+	  "[/INST]Hello.</s>[INST]Why?[/INST]" },
+	{ "phi-4-mini", "<|system|>Be brief.<|end|><|user|> Hi <|end|>"
+	  "<|assistant|>Hello.<|end|><|user|>Why?<|end|><|assistant|>" },
 	{ "gemma", "<bos><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n"
 	  "<start_of_turn>model\nHello.<end_of_turn>\n"
 	  "<start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n" },
@@ -143,6 +151,7 @@ test_found(void **state)
 	/* two families' signs stand beside each other */
 	assert_string_equal(chat_with("r+'<|im_sep|>' "), "phi-4");
 	assert_string_equal(chat_with("r+'<|im_sap|>' "), "chatml");
+	assert_string_equal(chat_with("r+'<|/tool|>'  "), "phi-4-mini");
 }
 
 static void
@@ -175,7 +184,8 @@ test_templates(void **state)
 	}
 	assert_null(rt_chat_named("chatmi", &err));
 	assert_string_equal(err.message, "there is no chat template 'chatmi': "
-		"chatml, phi-4, llama-2, llama-3, mistral, gemma, deepseek and "
+		"chatml, phi-4, phi-4-mini, llama-2, llama-3, mistral, "
+		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek and "
 		"none are there");
 }
 

@@ -177,8 +177,8 @@ serve(const char *body, char *out, size_t size)
 		rt_reply_free(r);
 	}
 	/* the next request spells the tokens out anew */
-	rt_spellings_free(codec.spellings);
-	codec.spellings = NULL;
+	rt_spellings_free(codec.spellings[0]);
+	codec.spellings[0] = NULL;
 	return ok;
 }
 

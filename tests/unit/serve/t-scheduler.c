@@ -690,8 +690,9 @@ draw_arguments(struct schema_text *s, uint64_t *seed)
 }
 
 /*
- * Calls of up to so many functions, in the three forms of templates that have
- * any: a call between marks, one after another; a list; a single call.
+ * Calls of up to so many functions, in the forms of templates that have any: a
+ * call between marks, one after another; a list; a single call; names before
+ * their arguments, with texts around them or one alone between calls.
  */
 static enum rt_status
 open_calls(struct rt_grammar **out, int form, uint64_t *seed)
@@ -700,9 +701,9 @@ open_calls(struct rt_grammar **out, int form, uint64_t *seed)
 	static const char *const names[TOOLS] = { "a", "ab", "get" };
 	struct rt_grammar_function f[TOOLS];
 	struct rt_grammar_calls c = { .functions = f,
-		.n = (size_t)(1 + form / 3 % TOOLS),
-		.arguments = form % 3 == 2 ? "parameters" : "arguments",
-		.several = form % 3 < 2, .list = form % 3 == 1 };
+		.n = (size_t)(1 + form / 5 % TOOLS),
+		.arguments = form % 5 == 2 ? "parameters" : "arguments",
+		.several = form % 5 != 2, .list = form % 5 == 1 };
 	struct rt_error err = { .message = "" };
 	size_t i;
 
@@ -711,9 +712,14 @@ open_calls(struct rt_grammar **out, int form, uint64_t *seed)
 		f[i] = (struct rt_grammar_function){ names[i], s[i].text,
 						     s[i].n };
 	}
-	if (form % 3 == 0) {
+	if (form % 5 == 0) {
 		c.after = "\n</tool_call>";
 		c.between = "\n</tool_call>\n<tool_call>\n";
+	} else if (form % 5 >= 3) {
+		c.before_name = form % 5 == 3 ? "<call>" : "";
+		c.after_name = "[ARGS]";
+		c.after = form % 5 == 3 ? "\n</call></calls>" : "";
+		c.between = form % 5 == 3 ? "\n</call>\n" : "[TOOL_CALLS]";
 	}
 	return rt_grammar_of_calls(out, &c, &err);
 }
