@@ -156,6 +156,7 @@ rank_sources = \
 	%D%/grammar/gram_reader.c \
 	%D%/grammar/gram_reader.h \
 	%D%/grammar/gram_schema.c \
+	%D%/grammar/gram_texts.c \
 	%D%/grammar/gram_tokens.c \
 	%D%/grammar/gram_tree.c \
 	%D%/grammar/gram_types.c \

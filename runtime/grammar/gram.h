@@ -59,6 +59,9 @@ enum gram_kind {
 	GRAM_RANGE,		/* a number without an exponent, in bounds */
 	GRAM_LITERALS,		/* one of its texts */
 	GRAM_NAMED,		/* a text, and its inner value after that */
+	/* the root alone, and no JSON: one of its texts, or one of its
+	 * pattern */
+	GRAM_TEXT,
 	/* the root alone: values with texts around them.  Of its texts the one
 	 * of order 1 stands between two, and that of order 0, which may be
 	 * empty, ends it. */

@@ -39,6 +39,7 @@ kinds_of(const struct rt_grammar *g, const struct gram_node *x)
 		return kinds;
 	case GRAM_UNION:
 	case GRAM_NAMED:
+	case GRAM_TEXT:
 	case GRAM_SERIES:
 		break;
 	}

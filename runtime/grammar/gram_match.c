@@ -498,6 +498,37 @@ next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 }
 
+/* ---- texts that are no JSON ---- */
+
+static void
+next_in_text(struct gram_ways *w, size_t from, struct gram_way *way,
+	     unsigned char byte)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	if (x->pattern < 0) {
+		if (way->phase == GRAM_BEFORE) {
+			way->from = x->text;
+			way->to = x->text + x->ntexts;
+		}
+		next_literal(w, from, way, byte);
+	} else if (gram_pattern_next(&w->g->patterns[x->pattern], &way->count,
+				     byte)) {
+		way->phase = GRAM_INSIDE;
+		gram_add_way(w, from, way);
+	}
+}
+
+static bool
+may_end_text(const struct gram_ways *w, const struct gram_way *way)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	return x->pattern >= 0
+		? gram_pattern_may_end(&w->g->patterns[x->pattern], way->count)
+		: way->phase == GRAM_INSIDE && is_whole(w->g, way);
+}
+
 /* ---- all of them ---- */
 
 static void
@@ -506,6 +537,10 @@ begin_value(struct gram_ways *w, size_t from, struct gram_way *way,
 {
 	const struct gram_node *x = &w->g->nodes[way->node];
 
+	if (x->kind == GRAM_TEXT) {
+		next_in_text(w, from, way, byte);
+		return;
+	}
 	if (is_blank(way, byte)) {
 		gram_add_way(w, from, way);
 		return;
@@ -541,6 +576,9 @@ may_end(const struct gram_ways *w, const struct gram_way *way)
 		return true;
 	}
 	x = &w->g->nodes[way->node];
+	if (x->kind == GRAM_TEXT) {
+		return may_end_text(w, way);
+	}
 	if (x->kind == GRAM_LITERALS) {
 		return way->phase == GRAM_INSIDE && is_whole(w->g, way);
 	}
@@ -588,6 +626,10 @@ next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 	if (x->kind == GRAM_NAMED) {
 		next_in_name(w, from, way, byte);
+		return;
+	}
+	if (x->kind == GRAM_TEXT) {
+		next_in_text(w, from, way, byte);
 		return;
 	}
 	ends = may_end(w, way);

@@ -1,5 +1,6 @@
 /*
- * Answers that follow a JSON schema: which tokens may come next.
+ * Answers that follow a JSON schema, a pattern or a list of texts: which tokens
+ * may come next.
  *
  * A schema becomes a grammar over bytes.  A guide follows the tokens of one
  * answer, and knows after each of them which may come: those whose bytes keep
@@ -36,6 +37,17 @@ enum rt_status rt_grammar_of_schema(struct rt_grammar **out, struct rt_json *j);
 enum rt_status rt_grammar_of_object(struct rt_grammar **out,
 				    struct rt_error *err);
 void rt_grammar_free(struct rt_grammar *g);
+
+/* ---- texts that are no JSON (gram_texts.c) ------------------------------ */
+
+/* One of a list of texts.  RT_RANGE: one has nothing or control characters, or
+ * is there twice. */
+enum rt_status rt_grammar_of_choices(struct rt_grammar **out,
+				     struct rt_json *j);
+/* All of a text follows a regular expression, which is a string of JSON.
+ * RT_RANGE: it is not known here. */
+enum rt_status rt_grammar_of_pattern(struct rt_grammar **out,
+				     struct rt_json *j);
 
 /* ---- calls of functions (gram_calls.c) ---------------------------------- */
 

@@ -39,6 +39,9 @@ static const struct field fields[] = {
 	/* what llama.cpp and vLLM call the schema of an answer */
 	{ "json_schema", BOTH, SCHEMA, 0, 0, 0 },
 	{ "guided_json", BOTH, SCHEMA, 0, 0, 0 },
+	{ "guided_regex", BOTH, PATTERN, 0, 0, 0 },
+	{ "guided_choice", BOTH, CHOICES, 0, 0, 0 },
+	{ "structured_outputs", BOTH, OUTPUTS, 0, 0, 0 },
 	{ "tools", CHAT, TOOLS, 0, 0, 0 },
 	{ "tool_choice", CHAT, TOOL_CHOICE, 0, 0, 0 },
 	{ "parallel_tool_calls", CHAT, FLAG, AT(tools.several), 0, 0 },
@@ -69,10 +72,25 @@ read_grammar(struct request_reader *x)
 {
 	struct rt_request *r = x->r;
 	struct rt_grammar *g = NULL;
-	bool ok = x->field->kind == FORMAT
-		? rt_structured_format(&x->j, &g)
-		: rt_structured_schema(&x->j, &g);
+	bool ok;
 
+	switch (x->field->kind) {
+	case FORMAT:
+		ok = rt_structured_format(&x->j, &g);
+		break;
+	case OUTPUTS:
+		ok = rt_structured_outputs(&x->j, &g);
+		break;
+	case PATTERN:
+		ok = rt_grammar_of_pattern(&g, &x->j) == RT_OK;
+		break;
+	case CHOICES:
+		ok = rt_grammar_of_choices(&g, &x->j) == RT_OK;
+		break;
+	default:
+		ok = rt_structured_schema(&x->j, &g);
+		break;
+	}
 	if (ok && g && r->grammar) {
 		rt_grammar_free(g);
 		return rt_request_wrong(
@@ -164,6 +182,9 @@ read_field(struct request_reader *x)
 		return rt_request_biases(x);
 	case FORMAT:
 	case SCHEMA:
+	case PATTERN:
+	case CHOICES:
+	case OUTPUTS:
 		return read_grammar(x);
 	case STREAM_OPTIONS:
 		return read_stream_options(x);
@@ -218,8 +239,23 @@ nearest_field(const char *name, int where)
 	return least <= strlen(name) / 2 ? nearest : NULL;
 }
 
-/* What JSON of another kind says of a value, "found ..", is of this field, and
- * so is what a schema says of a place in it, "#/..". */
+/* Whether a message is of a value, and does not say of which field: of JSON of
+ * another kind, of a place in a schema, or of what answers may be. */
+static bool
+lacks_name(const char *message)
+{
+	static const char *const begin[] = { "found ", "#", "a choice ",
+		"a pattern ", "there is nothing to choose" };
+	size_t i;
+
+	for (i = 0; i < sizeof begin / sizeof *begin; i++) {
+		if (strncmp(message, begin[i], strlen(begin[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool
 name_field(struct request_reader *x)
 {
@@ -227,8 +263,7 @@ name_field(struct request_reader *x)
 	size_t n = strlen(x->name) + strlen("'': ");
 	char name[64];
 
-	if ((strncmp(message, "found ", strlen("found ")) == 0 ||
-	     *message == '#') &&
+	if (lacks_name(message) &&
 	    n < sizeof name && n < sizeof x->err->message) {
 		snprintf(name, sizeof name, "'%s': ", x->name);
 		memmove(message + n, message, sizeof x->err->message - n);
@@ -250,7 +285,6 @@ name_here(const char *name)
 		{ "repeat_penalty", "repetition_penalty" },
 		{ "grammar", "json_schema" },
 		{ "guided_grammar", "json_schema" },
-		{ "structured_outputs", "json_schema" },
 	};
 	size_t i;
 

@@ -9,8 +9,8 @@
 
 enum field_kind {
 	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
-	STREAM_OPTIONS, PROMPT, MESSAGES, BIAS, FORMAT, SCHEMA, TOOLS,
-	TOOL_CHOICE,
+	STREAM_OPTIONS, PROMPT, MESSAGES, BIAS, FORMAT, SCHEMA, PATTERN,
+	CHOICES, OUTPUTS, TOOLS, TOOL_CHOICE,
 	ALWAYS,		/* is done whatever is asked: true */
 	IGNORED,	/* says nothing about the answer */
 	REFUSED,	/* may be there if it asks for nothing */

@@ -128,3 +128,63 @@ rt_structured_format(struct rt_json *j, struct rt_grammar **out)
 	rt_grammar_free(g);
 	return false;
 }
+
+/* The value of one of the members that say what an answer follows. */
+static bool
+read_output(struct rt_json *j, const char *key, struct rt_grammar **g)
+{
+	bool yes;
+
+	if (strcmp(key, "json") == 0) {
+		return rt_structured_schema(j, g);
+	}
+	if (strcmp(key, "regex") == 0) {
+		return rt_grammar_of_pattern(g, j) == RT_OK;
+	}
+	if (strcmp(key, "choice") == 0) {
+		return rt_grammar_of_choices(g, j) == RT_OK;
+	}
+	if (strcmp(key, "json_object") != 0) {
+		return rt_json_fail(j, RT_RANGE, NULL, "'structured_outputs' "
+			"has one of json, json_object, regex and choice, found "
+			"'%s'", rt_show_name(key).text);
+	}
+	if (rt_json_bool(j, &yes) && yes) {
+		j->status = rt_grammar_of_object(g, j->err);
+	}
+	return j->status == RT_OK;
+}
+
+bool
+rt_structured_outputs(struct rt_json *j, struct rt_grammar **out)
+{
+	struct rt_grammar *g = NULL, *more;
+	const char *key;
+	size_t i = 0;
+
+	if (!rt_json_open(j, '{')) {
+		return false;
+	}
+	while (rt_json_more(j, '}', &i) && rt_json_key(j, &key)) {
+		more = NULL;
+		if (rt_json_null(j)) {
+			continue;
+		}
+		if (!read_output(j, key, &more)) {
+			break;
+		}
+		if (g && more) {
+			rt_grammar_free(more);
+			rt_json_fail(j, RT_RANGE, NULL, "'structured_outputs' "
+				     "has two forms of an answer");
+			break;
+		}
+		g = more ? more : g;
+	}
+	if (j->status != RT_OK) {
+		rt_grammar_free(g);
+		return false;
+	}
+	*out = g;
+	return true;
+}

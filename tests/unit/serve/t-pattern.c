@@ -1,6 +1,7 @@
 /*
  * Strings that follow a pattern: by hand, and by the C library's regular
- * expressions for patterns that are drawn.
+ * expressions for patterns that are drawn.  Answers that are such a text, or
+ * one of a list, by themselves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -315,10 +316,99 @@ test_drawn(void **state)
 	assert_true(matched > seeds / 2);
 }
 
+/* ---- texts that are no JSON ---- */
+
+static const struct {
+	bool choices;
+	const char *json, *is, *is_not;	/* texts, a bar between two */
+	const char *message;		/* NULL: it is right */
+} texts[] = {
+	{ true, "[\"yes\", \"no\", \"nobody\", \"a \\\"b\\\"\"]",
+	  "yes|no|nobody|a \"b\"", "y|nob|yess| yes|Yes|\"yes\"||", NULL },
+	{ true, "[\"\\u00e9\"]", "\303\251", "\303|e|", NULL },
+	{ true, "[]", NULL, NULL, "there is nothing to choose" },
+	{ true, "[\"a\", \"a\"]", NULL, NULL, "a choice is there twice" },
+	{ true, "[\"\"]", NULL, NULL, "a choice has at least one character, "
+	  "and no control characters" },
+	{ true, "[\"a\\n\"]", NULL, NULL, "a choice has at least one "
+	  "character, and no control characters" },
+	{ true, "\"a\"", NULL, NULL, "found '\"', expected '['" },
+	{ false, "\"a+|b\"", "a|aaa|b", "ab|c|\"a\"|", NULL },
+	{ false, "\"^[0-9]{3}$\"", "123", "12|1234| 123|", NULL },
+	{ false, "\"(ab)*\"", "|ab|abab", "a|aba", NULL },
+	{ false, "\"^a\"", NULL, NULL, "a pattern is not known here unless it "
+	  "is of whole texts: ^..$" },
+	{ false, "\"a(\"", NULL, NULL, "a pattern has a group without an end" },
+};
+
+/* Whether a text may come byte by byte, and be all of the answer. */
+static bool
+is_answer(const struct rt_grammar *g, const char *text, size_t n)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_guide *x = open_guide(g);
+	uint64_t bits[WORDS];
+	bool over = false, ok = true, may_end = false;
+	size_t i;
+
+	for (i = 0; i < n && ok; i++) {
+		ok = !over && take(x, (unsigned char)text[i], &over);
+	}
+	assert_int_equal(over ? RT_OK : rt_guide_allow(x, bits, &may_end, &err),
+			 RT_OK);
+	rt_guide_free(x);
+	return ok && (over || may_end);
+}
+
+/* Whether each of the texts between bars is an answer, or none is. */
+static void
+assert_answers(const struct rt_grammar *g, const char *list, bool yes)
+{
+	const char *end;
+
+	for (;; list = end + 1) {
+		end = strchr(list, '|');
+		assert_int_equal(is_answer(g, list, end ? (size_t)(end - list)
+						   : strlen(list)), yes);
+		if (!end) {
+			return;
+		}
+	}
+}
+
+static void
+test_texts(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct rt_error err = { .message = "" };
+		struct rt_json j = { .err = &err };
+		struct rt_grammar *g;
+		char json[128];
+
+		snprintf(json, sizeof json, "%s", texts[i].json);
+		j.text = json;
+		j.len = strlen(json);
+		(texts[i].choices ? rt_grammar_of_choices
+				  : rt_grammar_of_pattern)(&g, &j);
+		assert_string_equal(err.message, texts[i].message
+				    ? texts[i].message : "");
+		assert_int_equal(g != NULL, !texts[i].message);
+		if (g) {
+			assert_answers(g, texts[i].is, true);
+			assert_answers(g, texts[i].is_not, false);
+		}
+		rt_grammar_free(g);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_what_is_refused),
 		cmocka_unit_test(test_drawn),

@@ -235,6 +235,28 @@ static const struct {
 	  "\"type\": \"json_object\"}, \"prompt\": \"a\"}", NULL },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"type\\\": "
 	  "\\\"string\\\"}\", \"json_schema\": null}", NULL },
+	{ false, "{\"prompt\": \"a\", \"guided_choice\": [\"b\", \"c\"]}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
+	  "\"guided_regex\": \"[0-9]+\"}", NULL },
+	{ false, "{\"prompt\": \"a\", \"structured_outputs\": {\"json\": null, "
+	  "\"regex\": \"a|b\"}}", NULL },
+	{ false, "{\"prompt\": \"a\", \"structured_outputs\": {\"json\": "
+	  "{\"type\": \"null\"}}}", NULL },
+	{ false, "{\"prompt\": \"a\", \"structured_outputs\": "
+	  "{\"json_object\": true}}", NULL },
+	{ false, "{\"prompt\": \"a\", \"structured_outputs\": {\"grammar\": "
+	  "\"root\"}}", "'structured_outputs' has one of json, json_object, "
+	  "regex and choice, found 'grammar'" },
+	{ false, "{\"prompt\": \"a\", \"structured_outputs\": {\"regex\": "
+	  "\"a\", \"choice\": [\"b\"]}}", "'structured_outputs' has two forms "
+	  "of an answer" },
+	{ false, "{\"prompt\": \"a\", \"guided_choice\": []}",
+	  "'guided_choice': there is nothing to choose" },
+	{ false, "{\"prompt\": \"a\", \"guided_regex\": \"a(\"}",
+	  "'guided_regex': a pattern has a group without an end" },
+	{ false, "{\"prompt\": \"a\", \"guided_regex\": \"a\", "
+	  "\"guided_choice\": [\"b\"]}", "'guided_choice' is a second one for "
+	  "an answer that has a schema" },
 	{ false, "{\"prompt\": \"a\", \"json_schema\": {\"items\": "
 	  "{\"contains\": 1}}}", "'json_schema': #/items/contains in the "
 	  "schema is no keyword that is known here" },
