@@ -68,6 +68,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention90_joint_steps.c \
 	%D%/cuda/attention/cuda_attention90_lanes.c \
 	%D%/cuda/attention/cuda_attention90_tensor.c \
+	%D%/cuda/attention/cuda_attention90_weigh.c \
 	%D%/cuda/attention/cuda_attention_again.c \
 	%D%/cuda/attention/cuda_attention_back.c \
 	%D%/cuda/attention/cuda_attention_back.h \

@@ -17,6 +17,15 @@ ca90_cached_bytes(const struct attn *t)
 	return bytes ? bytes : CACHED_BYTES;
 }
 
+/* By a shuffle from lane 0 the assembler sees that all lanes have the same:
+ * descriptors that follow from it stay in uniform registers, from where
+ * products take them, and are not moved there for each product. */
+void
+ca90_declare_group(struct cu_func *f)
+{
+	cu_line(f, "const int group = (int)shfl_u32((u32)WARP / 4 - 1, 0);");
+}
+
 /* ---- operands ---- */
 
 static bool

@@ -34,6 +34,9 @@ void ca_side_load(struct cu_func *f, const struct attn *t,
 		  const struct ca_side *x, const char *to, const char *bar,
 		  const char *pos);
 
+/* Declares `group`, which of the two warpgroups that multiply a thread is of. */
+void ca90_declare_group(struct cu_func *f);
+
 /* Bytes that blocks may read or write again and again before those of other
  * heads begin: they stay in the L2 cache. */
 int64_t ca90_cached_bytes(const struct attn *t);

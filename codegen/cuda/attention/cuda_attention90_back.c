@@ -148,6 +148,7 @@ begin(struct ca90_back *p)
 	s->threads = CA90_CONSUMERS;
 	s->thread = "(TID - 128)";
 	s->meet = "sync_named(1, 256);";
+	s->scales = !p->unit->tensor;
 	s->loads = p->unit->tensor ? "TID - 64" : NULL;
 	s->loaders = CA90_BRINGERS;
 	s->out_slope = out_of(s->t->d);
@@ -393,6 +394,7 @@ put_consumers(struct ca90_back *p)
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = (WARP - 4) * 16;");
+	ca90_declare_group(f);
 	if (!s->keys) {
 		ca_declare_pointer(f, s->t, &s->t->in[ATTN_L], "l", "head");
 		ca_declare_pointer(f, s->t, &s->t->in[ATTN_DELTA], "dt",
@@ -402,8 +404,8 @@ put_consumers(struct ca90_back *p)
 	ca_back_begin(s);
 	cu_line(f, "if (count > 0) {");
 	for (i = 0; i < 2; i++) {
-		cu_line(f, "const u64 x%d = wg_desc(sm + %lld + %d * (WARP / "
-			"4 - 1), 16, 1024, 128);", i, (long long)p->x[i].at,
+		cu_line(f, "const u64 x%d = wg_desc(sm + %lld + %d * group, "
+			"16, 1024, 128);", i, (long long)p->x[i].at,
 			CA90_GROUP_ROWS * CA90_BOX_ROW);
 	}
 	if (p->joint) {

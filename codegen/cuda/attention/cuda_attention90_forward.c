@@ -79,7 +79,7 @@ suits(struct ca90_forward *p)
 	s->meet = "sync_named(1 + group, 128);";
 	s->part = p->unit->part;
 	s->nth = "group";
-	s->late = s->out;
+	s->late = s->out && p->unit->tensor;
 	s->blocks = ca_ceil_div(t->queries, s->rows);
 	return (t->k->c->arch->wgmma || p->unit->tensor) &&
 	       t->tile != IR_F32 &&
@@ -269,7 +269,7 @@ first_tile(struct ca90_forward *p, const char *tile)
 	put_scores(p, tile);
 	ca_wg_wait(f, 0, "s", p->s.form.cols);
 	release(p, ATTN_K, tile);
-	ca_forward_weigh(&p->s);
+	ca90_weigh(p, p->s.out);
 }
 
 /*
@@ -291,14 +291,15 @@ next_tile(struct ca90_forward *p)
 	cu_line(f, "arrive_named(4 - group, 256);");
 	ca_wg_wait(f, 1, "s", p->s.form.cols);
 	release(p, ATTN_K, "t");
-	ca_forward_weigh(&p->s);
+	ca90_weigh(p, false);
 	cu_line(f, "wg_made(sum[0][0] + sum[0][1]);");
 	ca_wg_wait(f, 0, "o", p->s.form.out);
 	release(p, ATTN_V, "t - 1");
+	cu_line(f, "if (rises) {");
 	ca_unrolled_for(f, "j", p->s.form.out / 8);
 	ca_unrolled_for(f, "e", 4);
-	cu_line(f, "o[0][j][e] *= fades[0][e / 2];");
-	cu_close(f, 2);
+	cu_line(f, "o[0][j][e] *= fades[e / 2];");
+	cu_close(f, 3);
 	ca_wg_pack(f, p->s.t, "p", "s", p->s.form.cols);
 }
 
@@ -317,7 +318,6 @@ each_tile(struct ca90_forward *p)
 		ca90_free_queries(p);
 		return;
 	}
-	cu_line(f, "f32 fades[1][2];");
 	cu_line(f, "u32 p[%lld][4];", cols / 16);
 	cu_line(f, "{");
 	first_tile(p, "0");
@@ -346,6 +346,8 @@ put_item(struct ca90_forward *p)
 		ca_declare_zeros(f, &p->s.form, "o", p->s.form.out);
 	}
 	ca_forward_begin(&p->s);
+	ca90_weigh_begin(p);
+	cu_line(f, "f32 fades[2];");
 	ca90_wait_queries(p);
 	cu_line(f, "if (tiles > 0) {");
 	each_tile(p);
@@ -367,7 +369,8 @@ put_consumers(struct ca90_forward *p)
 	cu_line(f, "regs_more(232);");
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
-	cu_line(f, "const int wrow = (WARP - 4) * 16, group = WARP / 4 - 1;");
+	cu_line(f, "const int wrow = (WARP - 4) * 16;");
+	ca90_declare_group(f);
 	cu_line(f, "const u64 x = wg_desc(sm + %d * group, 16, 1024, 128);",
 		CA90_GROUP_ROWS * CA90_BOX_ROW);
 	cu_line(f, "u32 slot = 0;");

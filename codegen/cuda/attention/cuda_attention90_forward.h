@@ -64,6 +64,15 @@ void ca90_wait_full(struct ca90_forward *p, uint32_t in, const char *tile);
 /* Results of an item, once tiles are done with: they may take their place. */
 bool ca90_put_results(struct ca90_forward *p);
 
+/* ---- cuda_attention90_weigh.c ------------------------------------------- */
+
+/* Declares what a row's weights are relative to, after ca_forward_begin(). */
+void ca90_weigh_begin(struct ca90_forward *p);
+/* Turns products of the keys from key0 on into weights, and adds these up.
+ * Where sums of values are to be rescaled `rises` is set, and `fades`, by what;
+ * first: there are none yet, and neither is `rises`. */
+void ca90_weigh(struct ca90_forward *p, bool first);
+
 /* ---- cuda_attention90_tensor.c ------------------------------------------ */
 
 /* Emits, for one thread, barriers of its own; and the allocation, with a

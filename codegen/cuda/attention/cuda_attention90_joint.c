@@ -198,8 +198,8 @@ ca90_joint_keys(struct ca90_back *p)
 {
 	int box = CA90_ROWS * CA90_BOX_ROW;
 
-	cu_line(&p->s.f, "const u64 keys = wg_desc(sm + %lld + %d * (WARP / 4 "
-		"- 1), %d, 1024, 128);", (long long)p->x[0].at, box, box);
+	cu_line(&p->s.f, "const u64 keys = wg_desc(sm + %lld + %d * group, %d, "
+		"1024, 128);", (long long)p->x[0].at, box, box);
 }
 
 void
@@ -271,15 +271,16 @@ ca90_joint_put(struct ca90_back *p)
 	cu_comment(f, "the part that was here has left shared memory");
 	cu_line(f, "mbar_wait(taken + 8 * nth_part, ~(it / %d) & 1);",
 		CA90_JOINT_PARTS);
+	cu_line(f, "char *part = SMEM + %lld + %lld * nth_part + %s * "
+		"16;", (long long)p->part, 4 * (long long)ca90_joint_elems(p),
+		s->thread);
 	ca_unrolled_for(f, "j", half / 8);
 	cu_line(f, "u32x4 x;");
 	cu_line(f, "x.x = f32_bits(dq[0][j][0]);");
 	cu_line(f, "x.y = f32_bits(dq[0][j][1]);");
 	cu_line(f, "x.z = f32_bits(dq[0][j][2]);");
 	cu_line(f, "x.w = f32_bits(dq[0][j][3]);");
-	cu_line(f, "sts16(SMEM + %lld + %lld * nth_part + (j * %d + %s) * 16, "
-		"x);", (long long)p->part, 4 * (long long)ca90_joint_elems(p),
-		CA90_CONSUMERS, s->thread);
+	cu_line(f, "sts16(part + j * %d, x);", 16 * CA90_CONSUMERS);
 	cu_line(f, "}");
 	cu_line(f, "fence_async();");
 	cu_line(f, "sync_warp();");

@@ -302,17 +302,20 @@ load_number(struct ca_back *s, uint32_t in, int64_t at, const char *i)
 	struct cu_func *f = &s->f;
 	const struct attn_view *v = &s->t->in[in];
 	const char *into = s->form.stages > 1 ? "into + " : "", *x;
+	bool scaled = in == ATTN_L && s->scales;
 
 	x = arena_printf(f->k->c->a, "%s[(i64)(col0 + %s) * %lld]",
 			 names[in], i, (long long)v->pos);
-	if (v->dtype == IR_F32) {
+	if (v->dtype == IR_F32 && !scaled) {
 		cu_line(f, "cp_async4(sm + %s%lld + %s * 4, %s < there ? "
 			"&%s : %s, %s < there ? 4 : 0);", into,
 			(long long)at, i, i, x, names[in], i);
 	} else {
 		cu_line(f, "*(f32 *)(SMEM + %s%lld + %s * 4) = %s < there "
-			"? (f32)(%s) : 0.0f;", into, (long long)at, i, i,
-			cu_widen(f->k->c->a, v->dtype, x));
+			"? (f32)(%s)%s : 0.0f;", into, (long long)at, i, i,
+			cu_widen(f->k->c->a, v->dtype, x), scaled
+			? arena_printf(f->k->c->a, " * %s",
+				       ca_f32(f, CA_LOG2E)) : "");
 	}
 }
 
@@ -519,9 +522,9 @@ column_number(struct ca_back *s, const char *name, int64_t at, const char *by)
 static void
 column_less(struct ca_back *s)
 {
-	column_number(s, "less", s->lse,
-		      arena_printf(s->f.k->c->a, " * %s",
-				   ca_f32(&s->f, CA_LOG2E)));
+	column_number(s, "less", s->lse, s->scales ? ""
+		      : arena_printf(s->f.k->c->a, " * %s",
+				     ca_f32(&s->f, CA_LOG2E)));
 }
 
 void

@@ -36,6 +36,9 @@ struct ca_back {
 	 * first one, and how far apart they are; NULL: column TID */
 	const char *loads;
 	int64_t loaders;
+	/* Those that load numbers of columns store an lse in powers of 2, and
+	 * not those that use it, of which there are more. */
+	bool scales;
 };
 
 /* Multiplications for each pair of a query and a key: S; dP unless only values'

@@ -256,7 +256,7 @@ static void
 weigh_row(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
-	const char *by = ca_f32(f, s->raw ? s->t->scale * CA_LOG2E : 1);
+	const char *by = ca_f32(f, ca_forward_by(s));
 
 	cu_line(f, "f32 top = most[i][h], less, fade, add = 0;");
 	ca_unrolled_for(f, "j", s->form.cols / 8);
@@ -289,7 +289,7 @@ weigh_row(struct ca_forward *s)
 }
 
 void
-ca_forward_weigh(struct ca_forward *s)
+ca_forward_scores(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 
@@ -309,6 +309,14 @@ ca_forward_weigh(struct ca_forward *s)
 		cu_close(f, 3);
 	}
 	mask(s);
+}
+
+void
+ca_forward_weigh(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+
+	ca_forward_scores(s);
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "h", 2);
 	weigh_row(s);

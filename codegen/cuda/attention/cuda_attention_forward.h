@@ -35,6 +35,13 @@ ca_forward_products(const struct ca_forward *s)
 	return s->t->d + (s->out ? s->t->dv : 0);
 }
 
+/* By what a score is multiplied when it becomes the exponent of a weight. */
+static inline double
+ca_forward_by(const struct ca_forward *s)
+{
+	return s->raw ? s->t->scale * CA_LOG2E : 1;
+}
+
 /* ---- cuda_attention_forward.c ------------------------------------------- */
 
 struct ca_forward ca_forward_of(struct attn *t);
@@ -47,7 +54,10 @@ void ca_forward_place(struct ca_forward *s);
 void ca_forward_keys(struct ca_forward *s);
 /* Declares each row's largest score and sum of weights. */
 void ca_forward_begin(struct ca_forward *s);
-/* Turns scores of the keys from key0 on into weights, relative to the largest
+/* Makes of products, of the keys from key0 on, scores: biased, capped, and
+ * CA_LEAST where a query does not see the key. */
+void ca_forward_scores(struct ca_forward *s);
+/* Turns products of the keys from key0 on into weights, relative to the largest
  * score so far. */
 void ca_forward_weigh(struct ca_forward *s);
 /* After the last tile, when no thread reads tiles any more: what becomes of

@@ -36,6 +36,15 @@ d_sigmoid(f64 x)
 	return 1.0 / (1.0 + exp(-x));
 }
 
+/* One instruction on sm_90 and later. */
+FN i32
+max3_i32(i32 a, i32 b, i32 c)
+{
+	i32 most = a > b ? a : b;
+
+	return most > c ? most : c;
+}
+
 /* ---- 16 bytes ----------------------------------------------------------- */
 
 FN u32x4

@@ -490,7 +490,11 @@ hopper(void **state)
 		  1 },
 		{ 70, 140, 192, 128, " window=40 alibi=6", "bf16", 1, false, 1,
 		  0 },
-		{ 130, 140, 64, 64, " causal", "bf16", 4, true, 4, 2 }
+		{ 130, 140, 64, 64, " causal", "bf16", 4, true, 4, 2 },
+		/* tiles raise references, from far below 0; and a sink's */
+		{ 390, 390, 64, 64, " causal alibi=0.01 scale=1", "bf16", 4,
+		  true, 1, 0 },
+		{ 300, 300, 64, 64, " scale=1", "f16", 4, true, 1, 1 }
 	};
 
 	(void)state;
@@ -665,7 +669,7 @@ planted_forward(void **state)
 		{ "arrive_named(3, 256);", ";", "all threads wait" },
 		/* rings */
 		{ "int turn = 1;", "int turn = 0;", "all threads wait" },
-		{ "int turn = 0;", "int turn = 1;", "nobody has written" },
+		{ "int turn = 0;", "int turn = 1;", "of shared memory" },
 		{ "turn ^= 1;", ";", "a copy still fills" },
 		{ "slot += (u32)tiles;", ";", "all threads wait" },
 		{ "~((slot + t) / 2) & 1", "(slot + t) / 2 & 1",
@@ -679,7 +683,7 @@ planted_forward(void **state)
 		  "t) % 2));", "all threads wait" },
 		{ "arrive_named(4 - group, 256);", "arrive_named(4 - group, "
 		  "256);\nif (LANE == 0) mbar_arrive(bars + 64 + 8 * ((slot + t"
-		  " - 1) % 2));", "still reads" },
+		  " - 1) % 2));", "a copy still fills" },
 		{ "mbar_wait(bars, turn);", "mbar_wait(bars, turn);\nif (LANE "
 		  "== 0) mbar_arrive(bars + 8);", "a copy still fills" },
 		{ "mbar_arrive(bars + 8);", ";", "all threads wait" },
@@ -692,9 +696,6 @@ planted_forward(void **state)
 		{ "wg_wait(0);", ";", "no wg_wait has waited for" },
 		{ "wg_wait(1);", ";", "no wg_wait has waited for" },
 		{ "wg_fence();", ";", "no wg_fence after" },
-		{ "*= fades", "+= 0 * fades", NULL },
-		{ "sum[i][h] = fma_f32(sum[i][h], fade, add);",
-		  "sum[i][h] = add;", NULL },
 		/* what is staged, by each warpgroup for itself */
 		{ "sync_named(1 + group, 128);", ";",
 		  "nobody has written" },
@@ -725,6 +726,25 @@ planted_forward(void **state)
 	x.v = 128;
 	plant_each(&x, put_forward, &over, 1);
 	b.units = 0;
+}
+
+/* In the forward kernel, where tiles raise references, from far below 0. */
+static void
+planted_rising(void **state)
+{
+	static const struct mistake all[] = {
+		{ "o[0][j][e] *= fades", "o[0][j][e] += 0 * fades", NULL },
+		{ "sum[0][h] *= fades[h];", ";", NULL },
+		{ "i32 top = 0;", "i32 top = (i32)0x80000000;", NULL }
+	};
+	struct shape x = plain;
+
+	(void)state;
+	x.s = x.t = 390;
+	x.d = x.v = 64;
+	x.how = " causal alibi=0.01 scale=1";
+	x.dtype = "bf16";
+	plant_each(&x, put_forward, all, sizeof all / sizeof all[0]);
 }
 
 /* In a forward kernel whose keys and values of 8 bits an index selects. */
@@ -955,6 +975,7 @@ main(void)
 		cmocka_unit_test(blackwell),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(planted_forward),
+		cmocka_unit_test(planted_rising),
 		cmocka_unit_test(planted_selected),
 		cmocka_unit_test(boxed_at_random),
 		cmocka_unit_test(hopper_around),
