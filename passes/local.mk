@@ -2,6 +2,7 @@
 noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
+	%D%/absorb.c \
 	%D%/advice/advice.c \
 	%D%/advice/pass_search.c \
 	%D%/ahead.c \

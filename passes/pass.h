@@ -128,6 +128,15 @@ bool pass_keep_logits(struct ir_module *m);
  * after an error. */
 bool pass_find_tokens(struct ir_module *m, dim_id *batch, dim_id *seq);
 
+/* ---- absorb.c ---------------------------------------------------------- */
+
+/*
+ * Attention whose keys and values are computed of cached rows by weights alone
+ * attends to these rows, which are cached as the keys of one kv head.  Returns
+ * how many did not yet.  The module must be flat and folded.
+ */
+uint32_t pass_absorb_latents(struct ir_module *m);
+
 /* ---- ragged.c ---------------------------------------------------------- */
 
 /* Makes a step that `ragged` made, and that may be split, one of so many

@@ -377,6 +377,10 @@ copy_node(struct ragged *r, node_id id, region_id to, const char *around)
 		return copy_attention(r, &n, to, around);
 	}
 	rows = ragged_rows_of(r, &n);
+	if (n.op == IR_SLICE && rows == OF_KEYS &&
+	    ragged_slice_keys(r, &n, to)) {
+		return true;
+	}
 	if (n.op == IR_CACHE && ragged_may_be_keys(r, ir_args(r->m, &n)[0])) {
 		r->map[n.result] = ragged_keys(r, to, ir_args(r->m, &n)[0],
 					   around, n.span);

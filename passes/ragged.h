@@ -48,6 +48,12 @@ bool ragged_may_be_keys(const struct ragged *r, value_id v);
  * variables of the repeats around, in the cache's name. */
 value_id ragged_keys(struct ragged *r, region_id to, value_id v,
 		     const char *around, struct span at);
+/*
+ * Gathers what a slice takes of all keys from a slice of the cache, which
+ * attention then reads where it lies, as it does the keys; and true.  False: it
+ * is no slice of what is gathered from a cache.
+ */
+bool ragged_slice_keys(struct ragged *r, const struct ir_node *n, region_id to);
 /* The copy of operand v of a node whose result has these rows; false: it is
  * refused. */
 bool ragged_operand(struct ragged *r, const struct ir_node *n, region_id to,

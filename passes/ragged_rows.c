@@ -154,6 +154,47 @@ ragged_keys(struct ragged *r, region_id to, value_id v, const char *around,
 	return r->as_keys[v];
 }
 
+/* What the node casts; the node itself if it is no cast. */
+static const struct ir_node *
+before_cast(const struct ir_module *m, const struct ir_node *n)
+{
+	return n->op == IR_CAST
+		? ir_node(m, m->values.at[ir_args(m, n)[0]].node) : n;
+}
+
+bool
+ragged_slice_keys(struct ragged *r, const struct ir_node *n, region_id to)
+{
+	struct ir_module *m = r->m;
+	const struct ir_type t = *ir_type(m, n->result);
+	value_id v = r->map[ir_args(m, n)[0]], cache;
+	const struct ir_node *of;
+	struct ir_type rows;
+	struct ir_new copy;
+
+	of = before_cast(m, ir_node(m, m->values.at[v].node));
+	if (of->op != IR_GATHER || ir_args(m, of)[1] != r->key) {
+		return false;
+	}
+	cache = ir_args(m, of)[0];
+	rows = ragged_type(r, &t, OF_KEYS);
+	if (rows.dims[0] != r->dim[OF_KEYS]) {
+		return false;
+	}
+	rows.dims[0] = r->slots;
+	rows.dtype = ir_type(m, cache)->dtype;
+	ir_new_init(&copy, IR_SLICE, n->span);
+	ir_new_arg(&copy, cache);
+	ragged_copy_attrs(r, n, NO_ROWS, &copy);
+	cache = ragged_append(r, to, &copy, &rows);
+	v = gather(r, to, cache, r->slots, r->key, n->span);
+	v = cast(r, to, v, t.dtype, n->span);
+	m->values.at[v].hint = m->values.at[n->result].hint;
+	r->map[n->result] = v;
+	r->rows[n->result] = OF_KEYS;
+	return true;
+}
+
 /* ---- operands ---- */
 
 bool

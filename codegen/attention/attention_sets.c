@@ -160,6 +160,11 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 			  "different ranks";
 		return false;
 	}
+	if (ir_dim_size(g->m, t->dim[ATTN_KV]) == 1 && t->heads > 0) {
+		/* whichever heads a rank has, they share the one kv head */
+		t->shared = t->heads;
+		t->heads_together = true;
+	}
 	for (i = 0; i < 4; i++) {
 		t->spread[i] = shard_of(g, t->dim[i], cut[i]);
 	}

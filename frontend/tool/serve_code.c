@@ -58,8 +58,8 @@ split(struct driver *d, struct ir_module *m, const struct serve_split *split)
 			"dp=%lld", (long long)split->tp,
 			(long long)split->pp, (long long)split->ep,
 			(long long)split->replicas)) &&
-	     pass_list_parse(&d->table, &list, "fold-dims,inline,ragged,"
-			     "quantise,cse,dce,place,stage,check") &&
+	     pass_list_parse(&d->table, &list, "fold-dims,inline,absorb,"
+			     "ragged,quantise,cse,dce,place,stage,check") &&
 	     pass_run(&pm, &list, m) == PASS_OK;
 	pass_manager_release(&pm);
 	return ok;
@@ -400,7 +400,8 @@ drv_warn_of_program(struct driver *d, const struct ir_module *m,
 	copy = ir_copy(m, &c);
 	drv_set_serve_sizes(copy, in, &x->best);
 	pass_manager_init(&pm, &d->table);
-	if (pass_list_parse(&d->table, &list, "fold-dims,inline,ragged") &&
+	if (pass_list_parse(&d->table, &list, "fold-dims,inline,absorb,"
+			    "ragged") &&
 	    pass_run(&pm, &list, copy) == PASS_BAD_INPUT && c.diags.errors) {
 		for (at = c.diags.records.at; at->level != DIAG_ERROR; at++) {
 		}

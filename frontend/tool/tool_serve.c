@@ -288,7 +288,7 @@ drv_serve(struct driver *d, struct ir_module *m)
 			   "each kind a target of its own");
 		return false;
 	}
-	if (!serve_open(m, d->pm.memo, &s) ||
+	if (!serve_open(m, d->pm.memo, true, &s) ||
 	    !read_asked(d, m, &s, &t, &q)) {
 		return false;
 	}

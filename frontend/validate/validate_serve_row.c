@@ -225,7 +225,7 @@ find_model(struct serving *s)
 	new = arena_alloc(&c->perm, sizeof *new);
 	new->shape = shape;
 	m = val_compile(c, model_text(&shape, &c->perm));
-	if (!m || !serve_open(m, NULL, &new->model)) {
+	if (!m || !serve_open(m, NULL, false, &new->model)) {
 		die("the shape of %s", serving_cell(s, SERVING_MODEL));
 	}
 	VEC_PUSH(&c->perm, &s->models, new);

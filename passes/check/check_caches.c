@@ -69,7 +69,20 @@ takers(struct caches *x)
 	return names;
 }
 
-/* Who reads a cache takes places of it, and nothing else. */
+/* Whether the node cuts each place of a cache: what it makes is a cache. */
+static bool
+cuts_places(struct caches *x, const struct ir_node *n)
+{
+	const struct ir_module *m = x->c->m;
+	const struct check_use *u = x->at[ir_args(m, n)[0]];
+
+	return n->op == IR_SLICE &&
+	       ir_attr(m, n, IR_ATTR_OF)->dims[0] !=
+	       ir_attr(m, check_node(x->c, u), IR_ATTR_OF)->dims[0];
+}
+
+/* Who reads a cache takes places of it, or of a slice of each, and nothing
+ * else. */
 static void
 check_read(struct caches *x, const struct ir_node *n, uint32_t arg)
 {
@@ -101,7 +114,12 @@ check_reads(struct caches *x, region_id id)
 		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
 
 		for (k = 0; k < n->nargs; k++) {
-			if (x->at[ir_args(m, n)[k]]) {
+			if (!x->at[ir_args(m, n)[k]]) {
+				continue;
+			}
+			if (cuts_places(x, n)) {
+				x->at[n->result] = x->at[ir_args(m, n)[k]];
+			} else {
 				check_read(x, n, k);
 			}
 		}

@@ -116,6 +116,7 @@ struct serve_item {
 	double out_bytes;
 	double weight_bytes;	/* of an element; 0: no operand is a weight */
 	bool narrows;		/* a layer's weight */
+	bool stays;		/* however others are stored */
 	bool is_expert;		/* rows choose among such weights */
 	/* SERVE_ATTENTION, of one sequence on one rank */
 	double heads, kv, d, v;
@@ -169,9 +170,12 @@ struct serve_model {
 
 /*
  * Prepares the model in m, which is changed: without a loss, if it has one,
- * its logits are the result.  False after an error.
+ * its logits are the result.  With `absorbs` attention to latents is that of
+ * programs that llmc makes, in all steps; else that of published engines, which
+ * attend to latents where they decode, and compute keys of prompts.  False
+ * after an error.
  */
-bool serve_open(struct ir_module *m, struct memo *memo,
+bool serve_open(struct ir_module *m, struct memo *memo, bool absorbs,
 		struct serve_model *out);
 /* The program of the tp and ep ranks of a split, on target t; in arena a. */
 void serve_program(const struct serve_model *s, const struct target *t,

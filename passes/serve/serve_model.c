@@ -85,7 +85,7 @@ check_positions(struct serve_model *s)
 	for (id = 1; id < m->nodes.n; id++) {
 		const struct ir_node *n = ir_node(m, id);
 
-		if (!reached.node[id] ||
+		if (!reached.node[id] || n->op == IR_ARRANGE ||
 		    ir_is(n->op, IRF_SOURCE | IRF_SINK | IRF_REGION |
 			  IRF_CALLS | IRF_PAIRS)) {
 			continue;
@@ -125,7 +125,8 @@ drop_settings(struct ir_module *m)
 }
 
 bool
-serve_open(struct ir_module *m, struct memo *memo, struct serve_model *out)
+serve_open(struct ir_module *m, struct memo *memo, bool absorbs,
+	   struct serve_model *out)
 {
 	static pass_fn *const passes[] = { pass_fold_dims, pass_inline,
 					   pass_cse, pass_dce };
@@ -140,6 +141,9 @@ serve_open(struct ir_module *m, struct memo *memo, struct serve_model *out)
 	for (i = 0; i < sizeof passes / sizeof *passes; i++) {
 		if (!passes[i](&p, m) || m->ctx->diags.errors) {
 			return false;
+		}
+		if (absorbs && passes[i] == pass_inline) {
+			pass_absorb_latents(m);
 		}
 	}
 	if (!pass_find_tokens(m, &out->batch, &out->seq) ||
@@ -249,6 +253,22 @@ weight_of(const struct ir_module *m, const struct ir_node *n)
 	return v;
 }
 
+/* Whether slices of the weight are read: such a one is stored as declared. */
+static bool
+is_cut(const struct ir_module *m, value_id weight)
+{
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (n->op == IR_SLICE && ir_args(m, n)[0] == weight) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static double
 elem_bytes(const struct ir_module *m, value_id v)
 {
@@ -299,7 +319,6 @@ latent_of(const struct serve_reading *r, const struct ir_region *region,
 
 			x->cached += per_position(r, v);
 			x->cached_bytes = elem_bytes(r->m, v);
-			x->latent = true;
 		}
 	}
 }
@@ -321,6 +340,9 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	x->rate = price_rate(ir_type(r->m, args[0])->dtype);
 	if (ir_attr(r->m, n, IR_ATTR_UNCACHED)) {
 		latent_of(r, region, x);
+		/* what attends to the cache itself has nothing to compute */
+		x->latent = ir_node(r->m, r->m->values.at[args[1]].node)->op !=
+			    IR_CACHE;
 	} else {
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);
@@ -407,6 +429,7 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	x->out_bytes = elem_bytes(r->m, ir_args(r->m, n)[0]);
 	x->weight_bytes = w ? elem_bytes(r->m, w) : 0;
 	x->narrows = w && is_layer;
+	x->stays = w && is_cut(r->m, w);
 	x->is_expert = ir_is(n->op, IRF_INDEXED);
 	if (k->nodes.n > 1) {	/* two operands and a result, as a gate has */
 		x->bytes = line(3 * k->work->write_bytes,
@@ -509,7 +532,8 @@ add_weight(const struct serve_reading *r, const struct ir_node *n,
 	double bytes = elems * elem_bytes(r->m, n->result);
 	const struct ir_node *reader = contraction_of(r->m, n->result);
 
-	if (part->is_layer && ir_type(r->m, n->result)->ndims > 1) {
+	if (part->is_layer && ir_type(r->m, n->result)->ndims > 1 &&
+	    !is_cut(r->m, n->result)) {
 		part->narrow_elems += elems;
 		part->narrow_bytes += bytes;
 		if (reader && ir_is(reader->op, IRF_INDEXED)) {

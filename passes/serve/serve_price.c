@@ -77,7 +77,7 @@ add_larger(struct serve_time *to, enum serve_part_kind read, double read_us,
 static bool
 is_narrow(const struct serve_item *x, const struct serve_asked *q)
 {
-	return x->narrows && (x->is_expert || !q->experts_only);
+	return x->narrows && !x->stays && (x->is_expert || !q->experts_only);
 }
 
 /* Bytes of an element of a contraction's weight where it is not stored as it is
@@ -85,7 +85,7 @@ is_narrow(const struct serve_item *x, const struct serve_asked *q)
 static double
 narrow_bytes(const struct serve_item *x, const struct serve_asked *q)
 {
-	bool is = q->weights && x->weight_bytes > 0;
+	bool is = q->weights && x->weight_bytes > 0 && !x->stays;
 
 	return !is ? 0 : is_narrow(x, q) ? q->weights->bytes
 		: x->narrows ? 0 : q->weights->head_bytes;

@@ -96,7 +96,7 @@ open_model(struct served *s, const char *text)
 	source_add(&s->c.sources, "model", text, strlen(text), &base);
 	m = fe_compile(&s->c, s->c.sources.files.n - 1);
 	assert_non_null(m);
-	assert_true(serve_open(m, NULL, &s->model));
+	assert_true(serve_open(m, NULL, true, &s->model));
 	assert_true(fe_target(&s->c, "h100x8", &s->target));
 	s->asked = (struct serve_asked){ .prompt = 768, .output = 256,
 					 .context = 1024 };
