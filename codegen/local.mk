@@ -92,6 +92,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90.c \
 	%D%/cuda/dot/cuda_dot90.h \
 	%D%/cuda/dot/cuda_dot90_added.c \
+	%D%/cuda/dot/cuda_dot90_beside.c \
 	%D%/cuda/dot/cuda_dot90_launch.c \
 	%D%/cuda/dot/cuda_dot90_map.c \
 	%D%/cuda/dot/cuda_dot90_members.c \

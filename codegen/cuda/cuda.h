@@ -262,7 +262,9 @@ void cu_take_read(struct cu_func *f, const char *item, const char *at);
  */
 struct cu_leaf {
 	value_id value;
-	const char *at;		/* f32 *, row-major over a box of the value */
+	/* row-major over a box of the value: f32 *, or of its own type */
+	const char *at;
+	bool own_type;
 	/* by dim of the value's type: the box's first index (NULL: 0), and the
 	 * stride in elements */
 	const char *from[IR_MAX_DIMS];
@@ -306,9 +308,11 @@ bool cu_nest_steps(struct cu_kernel *k, const struct cu_nest *n);
 bool cu_nest_box(struct cu_func *f, const struct cu_nest *n, int64_t threads,
 		 const char *thread);
 /* Issue slots of a thread for each element of such a box, in the mean: loads,
- * expressions and stores, in vectors if leaves and indices allow.  Emits
- * nothing; 0: it cannot be done. */
-double cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *n);
+ * expressions and stores, in vectors if leaves and indices allow; and, if a
+ * warp is `alone' on its scheduler, those that pass while it waits for loads.
+ * Emits nothing; 0: it cannot be done. */
+double cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *n,
+		     bool alone);
 /*
  * Emits steps that store a value of the nodes in shared scratch at *offset,
  * f32 and row-major, for later steps of the kernel.

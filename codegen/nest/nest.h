@@ -131,6 +131,7 @@ enum nest_number { NEST_N_STEP, NEST_N_KEY, NEST_N_AT, NEST_N_OLD };
  * type: */
 struct nest_leaf {
 	value_id value;
+	bool own_type;			/* rounded to its type; else f32 */
 	bool moved[IR_MAX_DIMS];	/* its first index is not 0 */
 	int64_t stride[IR_MAX_DIMS];
 };

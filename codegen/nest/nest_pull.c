@@ -50,7 +50,8 @@ from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 	const struct nest_leaf *x = &n->in.leaves[leaf];
 	const struct ir_type *t = ir_type(n->in.m, x->value);
 	struct nest_memory m = { .where = NEST_LEAF, .value = x->value,
-				 .dtype = IR_F32, .i = leaf };
+				 .dtype = x->own_type ? t->dtype : IR_F32,
+				 .i = leaf };
 	nest_id e = nest_int(n, 0), d;
 	uint32_t i;
 

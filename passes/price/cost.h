@@ -35,19 +35,31 @@ extern const double cost_slots[COSTS_NKINDS];
  * What a multiprocessor does while a tile's sums are put away
  * (codegen/cuda/dot/): all who multiply have that tile; or they do where tiles
  * are large, and take turns where they are small, one multiplying while another
- * puts away; or one thread multiplies, whose sums lie in tensor memory.
+ * puts away; or, besides both, other warps may put away what those of large
+ * tiles have stored; or one thread multiplies, whose sums lie in tensor memory.
  */
 enum cost_beside {
 	COST_BESIDE_NONE,
 	COST_BESIDE_TURNS,
+	COST_BESIDE_WARPS,
 	COST_BESIDE_THREAD
 };
 
+/* Cycles in which a scheduler issues an instruction of its only warp: a unit of
+ * 16 lanes takes one every second cycle, and of eight elements side by side few
+ * wait for each other.  Assumed.  And the threads of such warps of a block: 32
+ * of them on each of three schedulers. */
+#define COST_ALONE 2.0
+#define COST_WARPS_THREADS 96
+
 /* What becomes of sums. */
 struct cost_put {
-	/* issue slots of a thread for each, beyond those of a store */
-	double slots;
+	/* issue slots of a thread for each, beyond those of a store; and all of
+	 * them, by other warps that put away what is rounded */
+	double slots, warps_slots;
 	enum cost_beside beside;
+	/* the copying unit loads what is added, and stores sums */
+	bool boxes;
 };
 
 /*
@@ -59,13 +71,20 @@ struct cost_put {
  * all of it is added.  Two teams in turns multiply at the same time as one puts
  * away, so the longer of both counts, and the last tile; but their tiles are
  * small, and wait longer for their operands.  The less of both counts, as code
- * generation chooses a tile.  A thread that multiplies alone has two tiles in
- * tensor memory, whatever their size.
+ * generation chooses a tile.  Other warps, of which a scheduler has one, put a
+ * tile away while the next is made: the longer of both counts again, and the
+ * last tile.  A thread that multiplies alone has two tiles in tensor memory,
+ * whatever their size.
  *
  * Nothing of it is in cost_contraction_split_us, which so stays the least.
  */
 double cost_put_us(const struct target_device *d, const struct cost_put *x,
 		   double sums, double math_us);
+/* Whether other warps put away, and so read and write beside products. */
+bool cost_put_by_warps(const struct target_device *d, const struct cost_put *x,
+		       double sums, double math_us);
+/* The part of so many sums that are of the last tile of each multiprocessor. */
+double cost_last_tiles(const struct target_device *d, double sums);
 
 /* ---- cost_kernel.c ---------------------------------------------------- */
 

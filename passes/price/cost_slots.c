@@ -14,12 +14,52 @@ const double cost_slots[COSTS_NKINDS] = {
 
 /* Threads whose instructions a multiprocessor issues in a cycle. */
 #define ISSUED 128
+/* Elements of a tile of both warpgroups. */
+#define TILE (128 * 256)
 /* Elements of a tile of a team that takes turns; and the cycles of its stages
  * in those of a tile of both, by the estimate that chooses tiles: 722 for what
  * two tiles of 128 x 128 load, where 128 x 256 multiply in 1078
  * (codegen/cuda/dot/cuda_dot90.c). */
 #define TURNS_TILE (128 * 128)
 #define TURNS_TIMES (2 * 722 / 1078.)
+
+double
+cost_last_tiles(const struct target_device *d, double sums)
+{
+	return fmin(1, TILE * (double)d->units / sums);
+}
+
+/* What other warps add, which do one tile at a time. */
+static double
+warps_us(const struct target_device *d, const struct cost_put *x, double sums,
+	 double math_us)
+{
+	double each_us = x->warps_slots * COST_ALONE /
+			 (COST_WARPS_THREADS * d->clock_mhz);
+
+	return fmax(sums * each_us / (double)d->units - math_us, 0) +
+	       TILE * each_us;
+}
+
+/* What those add who multiply; in turns, or after a tile of both. */
+static double
+own_us(const struct target_device *d, const struct cost_put *x, double sums,
+       double math_us)
+{
+	double each_us = x->slots / (ISSUED * d->clock_mhz);
+	double all_us = sums * each_us / (double)d->units;
+
+	return fmin(all_us, fmax(TURNS_TIMES * math_us, all_us) +
+			    TURNS_TILE * each_us - math_us);
+}
+
+bool
+cost_put_by_warps(const struct target_device *d, const struct cost_put *x,
+		  double sums, double math_us)
+{
+	return x->slots > 0 && x->beside == COST_BESIDE_WARPS &&
+	       warps_us(d, x, sums, math_us) < own_us(d, x, sums, math_us);
+}
 
 double
 cost_put_us(const struct target_device *d, const struct cost_put *x,
@@ -34,8 +74,10 @@ cost_put_us(const struct target_device *d, const struct cost_put *x,
 	}
 	switch (x->beside) {
 	case COST_BESIDE_TURNS:
-		return fmin(all_us, fmax(TURNS_TIMES * math_us, all_us) +
-				    last_us - math_us);
+		return own_us(d, x, sums, math_us);
+	case COST_BESIDE_WARPS:
+		return fmin(own_us(d, x, sums, math_us),
+			    warps_us(d, x, sums, math_us));
 	case COST_BESIDE_THREAD:
 		return fmax(all_us - math_us, 0) + last_us;
 	default:

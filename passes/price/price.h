@@ -276,6 +276,15 @@ double price_put_slots(struct ir_module *m, const struct kernel *k,
 /* The same, beyond those of a store of the result alone. */
 double price_more_slots(struct ir_module *m, const struct kernel *k,
 			bool shares);
+/* All that other warps do for each, with sums that are rounded to the type of
+ * the contraction's result; 0: who multiplies does it, as it needs no copy of
+ * the sums in shared memory, or as that type is wider than 16 bits. */
+double price_warps_slots(struct ir_module *m, const struct kernel *k,
+			 bool shares);
+/* Whether all that follows is to add something that lies as the result does, in
+ * 16 bits. */
+bool price_adds_boxes(struct ir_module *m, const struct kernel *k,
+		      bool shares);
 
 /* ---- price_kernel.c --------------------------------------------------- */
 

@@ -114,10 +114,31 @@ unstored_bytes(const struct kernel_launch *l, uint32_t at, double result)
 	return bytes;
 }
 
-/* What a contraction's kernel moves beside its operands and result. */
+/*
+ * What shows of `more` bytes, beside `own` ones of operands and result, of
+ * products that take so long.  What other warps read and write, and what the
+ * copying unit loads and stores, moves beside products, but for the last tiles;
+ * and all of it takes its time at the rate of memory.
+ */
+static double
+more_us(const struct pricing *p, const struct cost_contraction *x,
+	double own, double more, double us)
+{
+	const struct target_device *d = &p->t->device;
+	double sums = x->batch * x->m * x->n, all = price_bytes_us(p, more);
+	bool beside = x->put.boxes ||
+		      cost_put_by_warps(d, &x->put, sums, us);
+
+	return more <= 0 || !beside ? all
+		: fmin(all, fmax(price_bytes_us(p, own + more) - us, 0) +
+			    all * cost_last_tiles(d, sums));
+}
+
+/* What a contraction's kernel moves beside its operands and result; its
+ * products take so long. */
 static void
 price_extra_bytes(struct pricing *p, const struct kernel *k,
-		  const struct cost_contraction *x, bool shares,
+		  const struct cost_contraction *x, bool shares, double us,
 		  struct price_func *f)
 {
 	enum target_rate rate = stored_rate(p, k);
@@ -146,9 +167,10 @@ price_extra_bytes(struct pricing *p, const struct kernel *k,
 		less *= wide;
 	}
 	if (!p->maps || has_sum(p, k)) {
-		price_add_part(f, PRICE_MAPS, price_bytes_us(p, more));
-		f->first_us += price_bytes_us(p, more) -
-			       price_bytes_us(p, more - less);
+		double all = more_us(p, x, own, more, us);
+
+		price_add_part(f, PRICE_MAPS, all);
+		f->first_us += all - more_us(p, x, own, more - less, us);
 	}
 }
 
@@ -265,8 +287,13 @@ set_put(struct pricing *p, const struct kernel *k, bool shares,
 		return;
 	}
 	x->put.slots = price_more_slots(p->m, k, shares);
+	x->put.boxes = !threads && x->rate != TARGET_FP8 &&
+		       price_adds_boxes(p->m, k, shares);
+	x->put.warps_slots = price_warps_slots(p->m, k, shares);
 	x->put.beside = threads ? COST_BESIDE_THREAD
-		: x->rate == TARGET_FP8 ? COST_BESIDE_NONE : COST_BESIDE_TURNS;
+		: x->rate == TARGET_FP8 ? COST_BESIDE_NONE
+		: x->put.warps_slots > 0 ? COST_BESIDE_WARPS
+		: COST_BESIDE_TURNS;
 }
 
 /* ---- launches of several ---- */
@@ -408,7 +435,7 @@ share_us(const struct pricing *p, const struct kernel *k,
 /* ---- a kernel ---- */
 
 /* What its products take, and what follows them. */
-static void
+static double
 price_products(const struct pricing *p, const struct kernel *k, bool shares,
 	       const struct cost_contraction *x, struct price_func *f)
 {
@@ -421,6 +448,7 @@ price_products(const struct pricing *p, const struct kernel *k, bool shares,
 		f->put_us += us - (shares ? share_us(p, k, &plain)
 					  : price_dot_us(p, &plain));
 	}
+	return us;
 }
 
 void
@@ -429,13 +457,14 @@ price_contraction_kernel(struct pricing *p, const struct kernel *k,
 {
 	struct cost_contraction x = price_dot(p, k);
 	bool shares;
+	double us;
 
 	set_copies(p, k, &x);
 	shares = shares_launch(p, k, &x);
 	set_put(p, k, shares, &x);
 	f->kernels += !(shares && kernel_follows(k));
-	price_products(p, k, shares, &x, f);
-	price_extra_bytes(p, k, &x, shares, f);
+	us = price_products(p, k, shares, &x, f);
+	price_extra_bytes(p, k, &x, shares, us, f);
 	if (price_is_narrowed(p, k) && price_narrowing_bytes(p, k) > 0) {
 		price_bytes(p, COST_MAP, price_narrowing_bytes(p, k), 1, f);
 	}

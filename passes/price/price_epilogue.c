@@ -23,6 +23,10 @@
 #define PAIR_COLS 64
 #define PART_ROWS 16
 #define WARP 32
+/* Most vectors of a thread whose loads are in flight, and elements of these:
+ * cuda_nest_box.c. */
+#define MOST_AT_ONCE 4
+#define EARLY 32
 
 /* What an expression changes with: rows of the result, its last dim, and which
  * half of a rotation's dim. */
@@ -60,6 +64,7 @@ struct epilogue {
 	dim_id last;		/* dim of the result along which vectors lie */
 	bool shares;		/* a sum so far is in registers */
 	bool paired;		/* it has an epilogue with another one */
+	bool rounded;		/* its sums are, and other warps read them */
 	bool halves;		/* its rotations are of two halves */
 	double lanes;
 	uint32_t n, depth;
@@ -412,7 +417,10 @@ expr_slots(const struct epilogue *e, const struct put_expr *x)
 
 	switch (x->op) {
 	case PUT_SUM:
-		return cost_slots[COSTS_SHARED];
+		return e->rounded
+			? often * (cost_slots[COSTS_SHARED] / 2 +
+				   cost_slots[COSTS_WIDEN])
+			: cost_slots[COSTS_SHARED];
 	case PUT_HANDED:
 		return 0;
 	case PUT_LOAD:
@@ -647,6 +655,47 @@ price_put_slots(struct ir_module *m, const struct kernel *k, bool shares)
 
 	open_epilogue(&e, m, k, shares);
 	return slots_of(&e);
+}
+
+/* What passes while a warp waits for loads, which vectors have at once as
+ * cuda_nest_box.c has them. */
+static double
+wait_slots(const struct epilogue *e)
+{
+	double loads = 0, each = e->lanes * (e->halves ? 2 : 1), n;
+	uint32_t i;
+
+	for (i = 1; i < e->n; i++) {
+		loads += e->at[i].op == PUT_LOAD && is_vector(e, e->at[i].a);
+	}
+	for (n = MOST_AT_ONCE; n > 1 && n * each * loads > EARLY; n /= 2) {
+	}
+	return loads > 0 ? cost_slots[COSTS_WAIT] / each / n : 0;
+}
+
+double
+price_warps_slots(struct ir_module *m, const struct kernel *k, bool shares)
+{
+	struct epilogue e;
+	double slots;
+
+	open_epilogue(&e, m, k, shares);
+	e.rounded = true;
+	if (bytes_of(&e, e.dot->result) != 2 ||
+	    (!e.paired && direct_slots(&e) > 0)) {
+		return 0;
+	}
+	slots = nest_slots(&e);
+	return slots + wait_slots(&e);
+}
+
+bool
+price_adds_boxes(struct ir_module *m, const struct kernel *k, bool shares)
+{
+	struct epilogue e;
+
+	open_epilogue(&e, m, k, shares);
+	return !e.paired && direct_slots(&e) == cost_slots[COSTS_ADD_BOX];
 }
 
 double

@@ -4,6 +4,7 @@
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
+#include <math.h>
 #include <string.h>
 
 #define RESERVE 1024		/* bytes for barriers */
@@ -95,7 +96,11 @@ waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
 	     double put)
 {
 	double waves = (double)((items + units - 1) / units);
+	double beside = dot90_beside_slots(p) * COST_ALONE;
 
+	if (items > 0 && beside > 0) {
+		return waves * fmax(sums + put, beside) + beside;
+	}
 	if (p->teams == 1 || items == 0) {
 		return waves * (sums + put);
 	}
@@ -161,7 +166,7 @@ int64_t
 dot90_ring_of(const struct dot90 *p)
 {
 	int64_t free_bytes = p->d->k->c->arch->smem_bytes - RESERVE -
-		       p->teams * dot90_team_bytes(p);
+		       p->teams * dot90_team_bytes(p) - dot90_beside_bytes(p);
 	int64_t n = free_bytes / dot90_stage_bytes(p);
 
 	return n < MOST_STAGES ? n : MOST_STAGES;
@@ -203,8 +208,13 @@ find_ring(struct dot90 *p)
 	int64_t best = 0;
 	size_t i;
 
+	p->adds = p->beside = false;
+	p->box = 0;
+	if (dot90_beside_suits(p)) {
+		return true;
+	}
 	p->part = 0;
-	p->adds = false;
+	p->beside = false;
 	if (p->whole > 0 && dot90_store_suits(p)) {
 		return boxes_fit(p);
 	}
@@ -299,11 +309,30 @@ add_ways(const struct dot90 *p, struct dot90 *best)
 	}
 }
 
+/* What follows the products is done beside others, or not: by the estimate. */
+static bool
+try_both(struct dot90 *p, uint32_t i, int64_t splits)
+{
+	dot90_trial *tries = p->tries ? p->tries : try_shape;
+	double beside;
+
+	p->asks_beside = true;
+	if (tries(p, i / 2, i % 2 != 0, splits) && !p->beside) {
+		return true;
+	}
+	beside = p->beside ? cycles(p) : INFINITY;
+	p->asks_beside = false;
+	if (tries(p, i / 2, i % 2 != 0, splits) && cycles(p) < beside) {
+		return true;
+	}
+	p->asks_beside = true;
+	return beside < INFINITY && tries(p, i / 2, i % 2 != 0, splits);
+}
+
 bool
 dot90_choose(struct dot90 *best)
 {
 	int64_t splits = dot90_most_splits(best), n;
-	dot90_trial *tries = best->tries ? best->tries : try_shape;
 	struct dot90 p = *best;
 	bool any = false;
 	uint32_t i;
@@ -314,7 +343,7 @@ dot90_choose(struct dot90 *best)
 	cu_candidates_clear(p.d->candidates);
 	for (i = 0; i < 2 * p.has->nshapes; i++) {
 		for (n = 1; n <= splits; n++) {
-			if (tries(&p, i / 2, i % 2 != 0, n)) {
+			if (try_both(&p, i, n)) {
 				add_ways(&p, best);
 				any = true;
 			}
@@ -414,7 +443,8 @@ dot90_open(struct cu_dot *d, struct dot90 *p)
 	d->dtype = d->dtype == IR_TF32 ? IR_F32 : d->dtype;
 	find_rounded(d);
 	if (d->result == CU_DOT_BOX) {
-		p->nest_slots = dot90_nest_slots(d);
+		p->nest_slots = dot90_nest_slots(d, false);
+		p->beside_slots = dot90_nest_slots(d, true);
 	} else {
 		as_runs(&d->dims[1], &d->m);
 		cu_dims_flatten(&d->dims[2]);

@@ -16,6 +16,8 @@
 
 /* bytes of k in a stage: a row in shared memory, swizzled */
 #define DOT90_ROW 128
+/* threads that put sums away, beside those that multiply */
+#define DOT90_BESIDE COST_WARPS_THREADS
 
 /* ---- cuda_dot90_map.c: operands as the copying unit sees them ----------- */
 
@@ -112,7 +114,9 @@ struct dot90 {
 	int64_t cluster;	/* blocks of a cluster, which share columns */
 	/* columns that go through shared memory at a time; 0: none */
 	int64_t part;
-	double nest_slots;	/* of an epilogue, for each element */
+	/* of an epilogue, for each element: on sums in f32, and as it is done
+	 * beside products */
+	double nest_slots, beside_slots;
 	/* columns of a box that the copying unit stores; 0: none */
 	int64_t box;
 	int64_t waiting;	/* boxes of a warp that may be in flight */
@@ -151,6 +155,10 @@ struct dot90 {
 	int64_t first_block, warp_bytes;
 	/* others have boxes where it has leaves, or leaves of another kind */
 	bool among_others;
+	/* what follows its products is done by warps of their own, beside those
+	 * of the next tile, some columns at a time; and whether that may be.
+	 * Of a launch: some member's.  See cuda_dot90_beside.c. */
+	bool beside, asks_beside;
 };
 
 /* Contractions that have columns of one tile; and how many columns each. */
@@ -203,7 +211,8 @@ int64_t dot90_store_bytes(const struct dot90 *p);
 static inline int64_t
 dot90_leaf_bytes(const struct dot90 *p)
 {
-	return p->part ? dot90_each(p) * dot90_leaf_rows(p) *
+	return p->beside ? 0
+		: p->part ? dot90_each(p) * dot90_leaf_rows(p) *
 			 dot90_leaf_ld(p) * 4
 		: p->box ? dot90_store_bytes(p) : 0;
 }
@@ -220,8 +229,10 @@ dot90_warp_bytes(const struct dot90 *p)
 {
 	return dot90_team_bytes(p) / (4 * p->groups);
 }
+/* Bytes of sums that warps of their own put away. */
+int64_t dot90_beside_bytes(const struct dot90 *p);
 /* Layout of shared memory: the ring, then leaves or boxes (boxes need 1024
- * bytes alignment), then barriers. */
+ * bytes alignment), sums that warps of their own put away, then barriers. */
 static inline int64_t
 dot90_stage_bytes(const struct dot90 *p)
 {
@@ -235,7 +246,8 @@ dot90_leaf_at(const struct dot90 *p)
 static inline int64_t
 dot90_bars_at(const struct dot90 *p)
 {
-	return dot90_leaf_at(p) + p->teams * dot90_team_bytes(p);
+	return dot90_leaf_at(p) + p->teams * dot90_team_bytes(p) +
+	       dot90_beside_bytes(p);
 }
 
 /* Begins a contraction.  False: there are no such kernels for it. */
@@ -254,11 +266,14 @@ bool dot90_steps(struct dot90 *p);
 
 /* ---- cuda_dot90_slots.c ------------------------------------------------- */
 
-/* Issue slots for each element of the nest that is an epilogue. */
-double dot90_nest_slots(const struct cu_dot *d);
+/* Issue slots for each element of the nest that is an epilogue; `own_type`: of
+ * sums that are rounded to the type of the result. */
+double dot90_nest_slots(const struct cu_dot *d, bool own_type);
 /* Issue slots of a thread for what becomes of its sums of a tile; of a launch,
  * of a tile of all of its members in the mean. */
 double dot90_put_slots(const struct dot90 *p);
+/* Of a thread that puts such sums away beside products. */
+double dot90_beside_slots(const struct dot90 *p);
 
 /* ---- cuda_dot90_text.c: the kernel -------------------------------------- */
 
@@ -403,6 +418,21 @@ void dot90_put_part(struct cu_func *f, const struct dot90 *p,
 /* ---- cuda_dot90_sum.c: the step that adds up partial sums --------------- */
 
 bool dot90_emit_sum(struct dot90 *p);
+
+/* ---- cuda_dot90_beside.c: warps that put sums away ----------------------- */
+
+/* Whether they can: sets p->beside, p->part and p->ring. */
+bool dot90_beside_suits(struct dot90 *p);
+/* Registers of threads that copy, or multiply. */
+int dot90_regs(const struct dot90 *p, bool copies);
+/* Emits barriers, for one thread; what comes before the loop of who multiplies,
+ * what becomes of a tile's sums, and what comes after the loop; and, after the
+ * thread that copies, the warps that put them away. */
+void dot90_beside_bars(struct cu_func *f, const struct dot90 *p);
+void dot90_beside_open(struct cu_func *f);
+void dot90_beside_stage(struct cu_func *f, const struct dot90 *p);
+void dot90_beside_end(struct cu_func *f, const struct dot90 *p);
+bool dot90_beside_put(struct cu_func *f, struct dot90 *p);
 
 /* -- cuda_dot90_put.c: what becomes of sums -- */
 

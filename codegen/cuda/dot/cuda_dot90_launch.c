@@ -25,6 +25,27 @@
 
 /* ---- tiles ---- */
 
+/* The most that a warp needs for leaves or boxes of any member; and, where sums
+ * of others are stored beside these, one box, if more leave too few stages. */
+static void
+set_bytes(struct dot90 *p, int64_t most_boxes)
+{
+	uint32_t i;
+
+	p->warp_bytes = 0;
+	for (i = 0; i < p->nmembers; i++) {
+		struct dot90 *q = &p->member[i];
+		int64_t each;
+
+		q->waiting = q->waiting > most_boxes ? most_boxes : q->waiting;
+		q->warp_bytes = 0;
+		each = num_ceil_div(dot90_leaf_bytes(q), 4 * q->groups);
+		p->warp_bytes = each > p->warp_bytes ? each : p->warp_bytes;
+	}
+	p->warp_bytes = cu_round_up(p->warp_bytes, BOX_ALIGN);
+	p->ring = dot90_ring_of(p);
+}
+
 /*
  * Sets warp_bytes and the ring.  False: sums of some are added to boxes, which
  * arrive while products are made, and others have leaves or boxes there.
@@ -34,25 +55,25 @@ share_bytes(struct dot90 *p)
 {
 	uint32_t adds = 0, boxes = 0, leaves = 0, teams = 0, i;
 
-	p->warp_bytes = 0;
+	p->beside = false;
 	for (i = 0; i < p->nmembers; i++) {
 		struct dot90 *q = &p->member[i];
-		int64_t each = num_ceil_div(dot90_leaf_bytes(q),
-					    4 * q->groups);
 
 		adds += q->adds;
 		boxes += q->box && !q->adds;
-		leaves += q->part > 0;
-		teams += q->part > 0 && !dot90_by_warps(q);
-		p->warp_bytes = each > p->warp_bytes ? each : p->warp_bytes;
+		p->beside |= q->beside;
+		leaves += q->part > 0 && !q->beside;
+		teams += q->part > 0 && !q->beside && !dot90_by_warps(q);
 	}
 	p->adds = adds > 0;
-	p->warp_bytes = cu_round_up(p->warp_bytes, BOX_ALIGN);
-	p->ring = dot90_ring_of(p);
+	set_bytes(p, INT64_MAX);
+	if (p->beside && p->ring < 3) {
+		set_bytes(p, 1);
+	}
 	for (i = 0; i < p->nmembers; i++) {
 		p->member[i].warp_bytes = p->warp_bytes;
 		p->member[i].among_others = p->member[i].part &&
-			(boxes || (teams && teams < leaves));
+			!p->member[i].beside && (boxes || (teams && teams < leaves));
 	}
 	return p->ring >= 3 && !(adds && boxes + leaves > 0);
 }

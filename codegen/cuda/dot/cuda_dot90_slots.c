@@ -5,14 +5,15 @@
 #include "codegen/cuda/dot/cuda_dot90.h"
 
 double
-dot90_nest_slots(const struct cu_dot *d)
+dot90_nest_slots(const struct cu_dot *d, bool own_type)
 {
 	const struct ir_module *m = d->k->c->m;
 	struct arena *a = d->k->c->a;
 	struct cu_nest nest = cu_nest_of(a, d->x,
 					 ir_type(d->k->c->m, d->value));
 	const struct cg_split whole = { .chunks = 1 };
-	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
+	struct cu_leaf leaf = { .value = d->value, .at = "leaf",
+				.own_type = own_type };
 	const struct cu_place none = { 0 };
 	uint32_t i;
 
@@ -30,7 +31,7 @@ dot90_nest_slots(const struct cu_dot *d)
 			cu_nest_add_leaf(a, &nest, leaf);
 		}
 	}
-	return cu_nest_slots(d->k, &nest);
+	return cu_nest_slots(d->k, &nest, own_type);
 }
 
 /* Of a thread, for all of its sums of a tile on which an epilogue runs. */
@@ -49,7 +50,7 @@ epilogue_slots(const struct dot90 *p)
 
 /* Of a launch. */
 static double
-mean_slots(const struct dot90 *p)
+mean_slots(const struct dot90 *p, double (*of)(const struct dot90 *))
 {
 	double all = 0;
 	uint32_t i;
@@ -57,10 +58,20 @@ mean_slots(const struct dot90 *p)
 	for (i = 0; i < p->nmembers; i++) {
 		const struct dot90 *q = &p->member[i];
 
-		all += dot90_put_slots(q) * (double)(q->row_blocks *
+		all += of(q) * (double)(q->row_blocks *
 			q->col_blocks * q->d->batch.size);
 	}
 	return all / (double)p->tiles;
+}
+
+double
+dot90_beside_slots(const struct dot90 *p)
+{
+	if (p->nmembers) {
+		return mean_slots(p, dot90_beside_slots);
+	}
+	return !p->beside ? 0 : p->beside_slots / (double)dot90_each(p) *
+		(double)(p->rows * p->cols) / DOT90_BESIDE;
 }
 
 double
@@ -70,7 +81,11 @@ dot90_put_slots(const struct dot90 *p)
 	double each;
 
 	if (p->nmembers) {
-		return mean_slots(p);
+		return mean_slots(p, dot90_put_slots);
+	}
+	if (p->beside) {
+		return cost_slots[COSTS_STAGE] * (double)(p->rows * p->cols) /
+		       (double)dot90_team_threads(p);
 	}
 	if (p->part && d->result == CU_DOT_BOX) {
 		return epilogue_slots(p);

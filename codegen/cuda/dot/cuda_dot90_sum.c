@@ -56,7 +56,7 @@ sum_of(const struct dot90 *p)
 	q.splits = 1;
 	q.whole = q.tiles;
 	q.part = 0;
-	q.adds = q.among_others = false;
+	q.adds = q.among_others = q.beside = false;
 	q.warp_bytes = 0;
 	if (dot90_store_suits(&q)) {
 		q.waiting = dot90_store_boxes(&q);

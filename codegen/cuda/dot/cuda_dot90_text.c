@@ -43,12 +43,13 @@ put_copies(struct cu_func *f, const struct dot90 *p)
 	dot90_used(f, &m, &n);
 }
 
-static void
+static bool
 put_producer(struct cu_func *f, struct dot90 *p)
 {
+	bool done = true;
 	uint32_t i;
 
-	cu_line(f, "regs_fewer(40);");
+	cu_line(f, "regs_fewer(%d);", dot90_regs(p, true));
 	if (p->has->tensor) {
 		cu_line(f, "const int warp = (int)shfl_u32((u32)WARP, 0);");
 	}
@@ -81,6 +82,9 @@ put_producer(struct cu_func *f, struct dot90 *p)
 		dot90_next_stage(f, p);
 		cu_line(f, "}");
 	}
+	if (p->beside) {
+		done = dot90_beside_put(f, p);
+	}
 	cu_line(f, "}");
 	if (p->has->tensor) {
 		dot90_tensor_multiply(f, p);
@@ -89,6 +93,7 @@ put_producer(struct cu_func *f, struct dot90 *p)
 		/* lanes must converge before the barrier that follows */
 		cu_line(f, "sync_warp();");
 	}
+	return done;
 }
 
 /* ---- teams ---- */
@@ -274,7 +279,7 @@ put_team(struct cu_func *f, struct dot90 *p)
 	uint32_t i;
 
 	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
-	cu_line(f, "regs_more(232);");
+	cu_line(f, "regs_more(%d);", dot90_regs(p, false));
 	cu_line(f, "f32 d[%lld];", nsums(p));
 	if (p->has->promotes) {
 		cu_line(f, "f32 part[%lld];", nsums(p));
@@ -288,6 +293,9 @@ put_team(struct cu_func *f, struct dot90 *p)
 		: "int stage = 0, parity = 0;");
 	if (p->adds) {
 		dot90_add_open(f, p);
+	}
+	if (p->beside) {
+		dot90_beside_open(f);
 	}
 	dot90_sums_at(f, p);
 	if (p->takes) {
@@ -303,6 +311,9 @@ put_team(struct cu_func *f, struct dot90 *p)
 	cu_line(f, "}");
 	if (dot90_any_box(p)) {
 		dot90_store_end(f);
+	}
+	if (p->beside) {
+		dot90_beside_end(f, p);
 	}
 	cu_line(f, "(void)team;");
 	return done;
@@ -331,6 +342,9 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	}
 	if (p->takes) {
 		dot90_take_bars(f, p);
+	}
+	if (p->beside) {
+		dot90_beside_bars(f, p);
 	}
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
@@ -374,6 +388,11 @@ put_words(struct cu_func *f, struct dot90 *p)
 	for (i = 0; p->whole > 0 && i < dot90_nmembers(p); i++) {
 		cu_comment(f, "after the products: some %.0f issue slots of a "
 			   "thread", dot90_put_slots(dot90_member(p, i)));
+		if (dot90_member(p, i)->beside) {
+			cu_comment(f, "beside the next ones: some %.0f of one "
+				   "of %lld", dot90_beside_slots(dot90_member(
+					p, i)), (long long)DOT90_BESIDE);
+		}
 	}
 	if (p->splits > 1) {
 		cu_comment(f,
@@ -426,7 +445,7 @@ dot90_emit(struct dot90 *p)
 		: p->blocks / p->cluster * p->cluster;
 	p->takes = p->items > f.grid->blocks[0];
 	f.grid->smem_bytes = dot90_bars_at(p) +
-			     (p->takes ? DOT90_TAKE_BYTES : 256);
+			     (p->takes || p->beside ? DOT90_TAKE_BYTES : 256);
 	for (i = 0; i < dot90_nmembers(p); i++) {
 		struct dot90 *q = dot90_member(p, i);
 
@@ -438,9 +457,10 @@ dot90_emit(struct dot90 *p)
 	put_words(&f, p);
 	put_barriers(&f, p);
 	cu_line(&f, "if (TID < 128) {");
-	put_producer(&f, p);
+	done = put_producer(&f, p);
 	cu_line(&f, "} else {");
-	done = p->has->tensor ? dot90_tensor_team(&f, p) : put_team(&f, p);
+	done = (p->has->tensor ? dot90_tensor_team(&f, p)
+			       : put_team(&f, p)) && done;
 	cu_line(&f, "}");
 	if (p->has->tensor) {
 		dot90_tensor_close(&f, p);

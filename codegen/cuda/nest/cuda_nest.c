@@ -118,6 +118,15 @@ bound_leaf(struct cu_func *f, struct cu_lazy *l, const struct cu_nest *x,
 	return bound(f, l, "int", "leaf_from", first + d, leaf->from[d]);
 }
 
+static const char *
+leaf_type(const struct cu_func *f, const struct cu_leaf *leaf)
+{
+	enum ir_dtype own = ir_type(f->k->c->m, leaf->value)->dtype;
+
+	return arena_printf(f->k->c->a, "const %s *",
+			    cu_elem_type(leaf->own_type ? own : IR_F32));
+}
+
 /* Copies the caller's C text to variables, since variables declared here could
  * hide its names. */
 static void
@@ -139,7 +148,7 @@ bind_texts(struct cu_func *f, struct cu_lazy *l, struct cu_nest *x)
 	}
 	for (i = 0; i < x->leaves.n; i++) {
 		leaves[i] = x->leaves.at[i];
-		leaves[i].at = bound(f, l, "const f32 *", "leaf", i,
+		leaves[i].at = bound(f, l, leaf_type(f, &leaves[i]), "leaf", i,
 				     leaves[i].at);
 		for (d = 0; d < IR_MAX_DIMS; d++) {
 			leaves[i].from[d] = bound_leaf(f, l, x, was,

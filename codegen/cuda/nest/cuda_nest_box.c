@@ -11,6 +11,8 @@
 /* most vectors whose loads are in flight, and their registers */
 #define MOST_AT_ONCE 4
 #define EARLY 32
+/* turns of a thread; of so many a last one may be of some threads alone */
+#define MANY 16
 
 /* ---- rows of a box ---- */
 
@@ -69,6 +71,7 @@ struct box_turns {
 	 * is computed once; -1: none */
 	int pair;
 	int64_t at_once;	/* whose loads are in flight together */
+	bool uneven;		/* some threads have one less */
 };
 
 /* Whether all lanes of a vector read the same element. */
@@ -152,13 +155,24 @@ keep_all_early(struct cu_emit *e, const struct box_turns *b, bool declare)
 	return n;
 }
 
+int64_t
+cu_most_at_once(int64_t loads, int64_t lanes, bool pair)
+{
+	int64_t n = loads ? MOST_AT_ONCE : 1;
+
+	while (n > 1 && n * (pair ? 2 : 1) * lanes * loads > EARLY) {
+		n /= 2;
+	}
+	return n;
+}
+
 static struct box_turns
 turns_of(struct cu_emit *e, int64_t threads)
 {
 	struct box_turns b = { .threads = threads, .pair = -1, .at_once = 1,
 			       .lanes = cu_row_lanes(e) };
-	uint32_t i, loads;
-	int64_t n;
+	int64_t loads, n;
+	uint32_t i;
 
 	b.vectors = box_sizes(e, b.size) / b.lanes;
 	for (i = 0; b.lanes > 1 && b.pair < 0 && i + 1 < e->s->nrows; i++) {
@@ -170,10 +184,11 @@ turns_of(struct cu_emit *e, int64_t threads)
 			b.vectors /= 2;
 		}
 	}
+	b.uneven = b.vectors % threads != 0 && b.vectors >= MANY * threads;
 	loads = b.lanes > 1 ? keep_all_early(e, &b, false) : 0;
-	for (n = 2; loads > 0 && n <= MOST_AT_ONCE; n *= 2) {
-		if (b.vectors % (n * threads) == 0 &&
-		    n * (b.pair < 0 ? 1 : 2) * b.lanes * loads <= EARLY) {
+	for (n = cu_most_at_once(loads, b.lanes, b.pair >= 0); n > 1; n /= 2) {
+		if (b.at_once == 1 &&
+		    (b.uneven || b.vectors % (n * threads) == 0)) {
 			b.at_once = n;
 		}
 	}
@@ -201,6 +216,11 @@ open_turns(struct cu_emit *e, const struct box_turns *b, const char *first,
 		e->index[b->pair] = "(t % 2)";
 	}
 	live = all_live(e);
+	if (b->uneven && b->at_once > 1) {
+		live = arena_printf(e->a, "%s < %lld%s%s", r,
+				    (long long)b->vectors, live ? " && " : "",
+				    live ? live : "");
+	}
 	cu_line(e->f, live ? "if (%s) {" : "{", live);
 	e->lanes = b->lanes;
 	e->vec = e->s->nrows ? e->s->rows[e->s->nrows - 1] : 0;

@@ -31,6 +31,7 @@ cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
 
 	for (i = 0; i < x->leaves.n; i++) {
 		leaves[i].value = x->leaves.at[i].value;
+		leaves[i].own_type = x->leaves.at[i].own_type;
 		for (d = 0; d < IR_MAX_DIMS; d++) {
 			leaves[i].stride[d] = x->leaves.at[i].stride[d];
 			leaves[i].moved[d] = x->leaves.at[i].from[d] != NULL;

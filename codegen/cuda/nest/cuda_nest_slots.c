@@ -22,6 +22,7 @@ struct box_cost {
 	uint64_t pair;		/* a loop over two halves, or 0 */
 	double lanes;
 	double slots;
+	int64_t loads;		/* vectors in global memory */
 };
 
 /* ---- how often ---- */
@@ -68,7 +69,8 @@ access_slots(const struct box_cost *c, nest_id place, uint32_t memory)
 {
 	switch (c->n->memory.at[memory].where) {
 	case NEST_LEAF:
-		return cost_slots[COSTS_SHARED];
+		return cost_slots[COSTS_SHARED] *
+		       (double)bytes_of(c, memory) / 4;
 	case NEST_TABLE:
 		return cost_slots[COSTS_TABLE];
 	default:
@@ -160,6 +162,8 @@ count(struct box_cost *c, nest_id id)
 	if (x->op == NEST_LOAD) {
 		c->slots += often * (access_slots(c, x->a, x->ref) +
 				     widen_slots(c, x->ref));
+		c->loads += c->n->memory.at[x->ref].where == NEST_OPERAND &&
+			    is_vector(c, x->a);
 		nest_affine(c->n, x->a, &a);
 		for (i = 0; i < a.nrest; i++) {
 			count(c, a.rest[i].e);
@@ -251,8 +255,18 @@ lanes_of(const struct box_cost *c)
 	return 16 / (double)widest;
 }
 
+/* For each element: loads of a thread's vectors at a time. */
+static double
+wait_slots(const struct box_cost *c)
+{
+	int64_t n = cu_most_at_once(c->loads, (int64_t)c->lanes, c->pair != 0);
+
+	return !c->loads ? 0 : cost_slots[COSTS_WAIT] / c->lanes /
+			       (double)n / (c->pair ? 2 : 1);
+}
+
 double
-cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *x)
+cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *x, bool alone)
 {
 	const struct nest_input like = { .box = &x->space };
 	/* what a nest adds to a kernel's lists goes to copies of them */
@@ -283,5 +297,5 @@ cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *x)
 		c.lanes = lanes_of(&c);
 		count_root(&c, &n->roots.at[i]);
 	}
-	return c.slots;
+	return c.slots + (alone ? wait_slots(&c) : 0);
 }
