@@ -233,10 +233,12 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim/sim_match.c \
 	%D%/sim/sim_parts.h \
 	%D%/sim/sim_store.c \
-	%D%/solve/knapsack.c \
-	%D%/solve/knapsack.h \
+	%D%/solve/lagrange.c \
+	%D%/solve/lagrange.h \
 	%D%/solve/pareto.c \
 	%D%/solve/pareto.h \
+	%D%/solve/pooling.c \
+	%D%/solve/pooling.h \
 	%D%/solve/solve.c \
 	%D%/solve/solve.h \
 	%D%/solve/solve_bound.c \

@@ -45,7 +45,7 @@ runtime/train: rank.h served_memory.h
 		runtime/serve
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
-passes/solve: knapsack.h pareto.h solve.h
+passes/solve: lagrange.h pareto.h pooling.h solve.h
 	< ir
 passes/sched: sched.h
 	< ir

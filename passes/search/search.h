@@ -125,8 +125,8 @@ struct search_report {
 	/*
 	 * What plans take at least of which bound_us says nothing; INFINITY:
 	 * none of them is quicker than those found.  Stages of one rank have
-	 * other ways to recompute, which take more in sum or share slots in
-	 * groups; parameters are on hosts.
+	 * other ways to recompute, which take more in sum or share slots
+	 * otherwise; parameters are on hosts.
 	 */
 	double ways_us, hosts_us;
 	/* size of the space, and what became of it */
@@ -144,7 +144,7 @@ struct search_report {
 	uint64_t staged_nodes;	/* of those that were staged as pieces */
 	uint64_t open;		/* plans that were not looked at any longer */
 	uint64_t priced;	/* plans composed of prices */
-	uint64_t looked;	/* knapsack.looked of all ranks */
+	uint64_t looked;	/* pooling.looked of all ranks */
 	uint64_t full;		/* plans that did not fit */
 	uint64_t run;		/* schedules that were run */
 	uint64_t nodes;		/* in all rank programs that were made */
@@ -165,8 +165,8 @@ bool search_run(struct ir_module *m, const struct search_options *o,
 /*
  * The work that a search has done: 8 nodes of programs that were placed count
  * as one, as do 96 that were staged, 8 plans priced, 96 nodes of rank programs,
- * which are made and priced for the best plans, and 8,192 moves and partial
- * answers of the knapsacks that choose how stages recompute.
+ * which are made and priced for the best plans, and 8,192 partial
+ * choices of how stages recompute.
  */
 uint64_t search_effort(const struct search_report *r);
 /*

@@ -234,8 +234,8 @@ is_as_before(const struct trial *x, uint32_t stage)
  * The bound of a rank is its work and the time that it waits, before its first
  * forward and after its last backward, while earlier ranks process the first
  * and the last microbatch.  With a split backward, weight halves may fill the
- * wait at the end, so only forward counts.  others: these may have other
- * choices.
+ * wait at the end, so only forward counts.  Ranks with choices not looked
+ * at, or with `others` all that come before, may have other choices.
  */
 static double
 pipeline_us(struct trial *x, bool others)
@@ -251,14 +251,16 @@ pipeline_us(struct trial *x, bool others)
 		busy[x->rank_of[i]] += us;
 	}
 	for (i = 0; i < pp; i++) {
-		busy[i] += around;
+		busy[i] += around -
+			   (double)x->t->nmicrobatches * x->left[i];
 		if (busy[i] > most) {
 			most = busy[i];
 			x->busiest = i;
 		}
 		priced = x->again[i] ? priced : i;
-		us = is_as_before(x, i) ? us
-			: others ? x->least[priced][SCHED_F] +
+		us = is_as_before(x, i) && x->left[i] <= 0 ? us
+			: others || x->left[i] > 0
+				 ? x->least[priced][SCHED_F] +
 				   x->least[priced][SCHED_B]
 				 : action_us(x, i, priced, SCHED_F, only) +
 				   action_us(x, i, priced, SCHED_B, only);
@@ -279,7 +281,7 @@ trial_bound(struct trial *x)
 	if (!compose(x)) {
 		return false;
 	}
-	x->bound_us = pipeline_us(x, false) - x->left_us;
+	x->bound_us = pipeline_us(x, false);
 	return true;
 }
 
@@ -301,7 +303,7 @@ update_us(const struct trial *x)
 double
 trial_others_us(struct trial *x)
 {
-	return pipeline_us(x, true) - x->left_us +
+	return pipeline_us(x, true) +
 	       update_us(x) * (1 - PIECE_NEAR);
 }
 

@@ -74,7 +74,7 @@ fits(struct trial_rank *f, bool made, double *bytes)
  * programs of the plan's length the choice may keep more, and its arena may:
  * then less room is left to it, by that much.  Of what an arena lacked that is
  * no proof for other ways: so what these may be quicker counts in left_us, and
- * where more choices are looked at, and few lacked memory, less is taken off.
+ * while few lacked memory, less is taken off.
  */
 static bool
 choose(struct trial_rank *f, double *bytes)
@@ -94,8 +94,7 @@ choose(struct trial_rank *f, double *bytes)
 		is = trial_chosen_bytes(f, made);
 		if (lack > 0) {	/* then at most so much less than it has */
 			first_us = fmin(first_us, trial_chosen_us(f));
-			lack /= f->x->open > TRIAL_FEW && f->tries < TRIES
-				? 4 : 1;
+			lack /= f->tries < TRIES ? 4 : 1;
 			room -= most - fmin(most, is) + lack;
 			most = fmin(most, is) - lack;
 		}
@@ -374,6 +373,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		has = try_rank(&f, rank, out);
 		x->chosen[rank] = has <= TRIAL_CUT;
 		all = has > all ? has : all;
+		x->left[rank] = f.left_us;
 		x->left_us += (double)x->t->nmicrobatches * f.left_us;
 		x->grouped_us += (double)x->t->nmicrobatches * f.grouped_us;
 		if (all == TRIAL_FITS && is_new(&f) &&
@@ -454,5 +454,6 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	}
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	x->left_us = x->grouped_us = 0;
+	memset(x->left, 0, (size_t)x->t->g->pp * sizeof *x->left);
 	return fit_ranks(x, f);
 }

@@ -27,6 +27,7 @@ rank_stages(struct trial *x)
 	}
 	x->dev = space_devs_of_ranks(&x->s->space, x->t->g, a);
 	x->chosen = arena_alloc(a, pp * sizeof *x->chosen);
+	x->left = arena_alloc(a, pp * sizeof *x->left);
 	x->dev_of = arena_alloc(a, x->nstages * sizeof *x->dev_of);
 	for (i = 0; i < x->nstages; i++) {
 		x->dev_of[i] = x->dev[x->rank_of[i]];

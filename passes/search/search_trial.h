@@ -9,9 +9,6 @@
 
 #include "passes/search/search_parts.h"
 
-/* Partial choices of how to recompute that are looked at first. */
-#define TRIAL_FEW 4
-
 /*
  * Whether a rank's memory suffices.  The verdict of a plan is the largest of
  * those of its ranks.
@@ -71,16 +68,13 @@ struct trial {
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
-	/*
-	 * partial choices of a rank that are looked at at once; and the time
-	 * that the step may be shorter if all were
-	 */
-	uint32_t open;
-	double left_us;
+	/* the time that the step may be shorter with choices not looked at;
+	 * by rank, of one microbatch */
+	double left_us, *left;
 	/* the same if stages of a rank might share slots in groups */
 	double grouped_us;
-	/* stages of a rank share all their slots; get quicker ways after */
-	bool evenly, quicker;
+	bool exact;	/* ways are the best; else some, and a bound of all */
+	bool evenly;	/* the slowest stage of a rank counts before the sum */
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
 	/* it may fit with more on drives and less in the memory of hosts */

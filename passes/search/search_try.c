@@ -110,6 +110,7 @@ is_plain_cut(struct trial *x)
 {
 	x->ways_of = x->known = NULL;
 	x->left_us = x->any_us = 0;
+	memset(x->left, 0, (size_t)x->t->g->pp * sizeof *x->left);
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	trial_set_chosen(x, x->s->guessing ||
 			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
@@ -146,29 +147,6 @@ has_quickest(struct trial *x)
 	return piece_cost_of(&x->s->pieces, &key, x->t) != NULL;
 }
 
-#define MORE_OPEN 16	/* times TRIAL_FEW, where others may be better */
-#define MOST_OPEN 1024
-
-/*
- * Whether more partial choices of how to recompute are to be looked at, since a
- * better one may be among those that were not.  Where these are too many, the
- * report says how much better.
- */
-static bool
-opens_more(struct trial *x)
-{
-	double least_us = x->p.step_us - x->left_us;
-
-	if (x->left_us <= 0 || least_us >= x->s->worst_us || x->s->guessing) {
-		return false;
-	}
-	x->open *= MORE_OPEN;
-	if (x->open > MOST_OPEN) {
-		x->s->open_us = fmin(x->s->open_us, least_us);
-	}
-	return x->open <= MOST_OPEN;
-}
-
 /* The best choices of a trial so far. */
 struct chosen {
 	double step_us;		/* INFINITY: none was priced */
@@ -188,15 +166,29 @@ can_be_uneven(const struct trial *x)
 }
 
 /*
- * Prices the plan with choices of as many as x->open partial ones, and keeps
- * them if they are the best.  What is best by the sum of a rank's stages need
- * not be by the schedule, so of more partial choices may come a slower one.
+ * Chooses ways with which the plan fits: first some, with a bound of all, and
+ * the best only if the plan may then be better than those found.
  */
+static enum trial_verdict
+choose(struct trial *x, struct trial_fit *f)
+{
+	enum trial_verdict has;
+
+	x->exact = false;
+	has = trial_fits(x, f);
+	if (has == TRIAL_FITS && x->left_us > 0 && !x->s->guessing) {
+		x->exact = true;
+		has = trial_fits(x, f);
+	}
+	return has;
+}
+
+/* Prices the plan with ways with which it fits, and keeps the best. */
 static enum trial_outcome
 price_choices(struct trial *x, struct chosen *best)
 {
 	struct trial_fit f;
-	enum trial_verdict has = trial_fits(x, &f);
+	enum trial_verdict has = choose(x, &f);
 
 	if (has > TRIAL_FITS) {
 		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
@@ -220,48 +212,34 @@ price_choices(struct trial *x, struct chosen *best)
 }
 
 /*
- * Where stages of a rank take different ways, ranks wait for the slowest of
- * them.  So tries, too, ways with which the stages of each rank share all their
- * slots, which are mostly one; and ways that are quicker in sum, which may be
- * slower as a schedule.
+ * Tries the plan with the choice of how its stages recompute.  Where stages of
+ * a rank take different ways, ranks wait for the slowest of them.  So tries
+ * both ends of the front of a rank's sum and its slowest stage: the second only
+ * if a plan with its sum may be better.
  */
-static void
-try_evenly(struct trial *x, struct chosen *best)
-{
-	double least_us = best->least_us;
-
-	if (can_be_uneven(x)) {
-		x->evenly = true;
-		price_choices(x, best);
-		x->evenly = false;
-		x->quicker = true;
-		price_choices(x, best);
-		x->quicker = false;
-		best->least_us = least_us;
-	}
-}
-
-/* Tries the plan with the choice of how its stages recompute. */
 static enum trial_outcome
 with_choices(struct trial *x)
 {
 	struct chosen best = { .step_us = INFINITY };
 	enum trial_outcome outcome;
+	double least_us;
 
 	best.choice = arena_alloc(&x->s->space.tmp,
 				  x->nstages * sizeof *best.choice);
-	x->open = TRIAL_FEW;
-	do {
-		outcome = price_choices(x, &best);
-	} while ((outcome == OUTCOME_FITS || outcome == OUTCOME_TIGHT) &&
-		 opens_more(x));
+	outcome = price_choices(x, &best);
 	if (!isfinite(best.step_us)) {
 		return outcome;
 	}
-	try_evenly(x, &best);
-	trial_least(x, best.least_us);
-	if (outcome == OUTCOME_FULL) {	/* so others were not looked at */
-		x->s->open_us = fmin(x->s->open_us, best.least_us);
+	least_us = best.least_us;
+	if (can_be_uneven(x)) {
+		x->evenly = true;
+		price_choices(x, &best);
+		x->evenly = false;
+	}
+	trial_least(x, least_us);
+	if (least_us < x->s->worst_us && !x->s->guessing &&
+	    least_us < best.step_us) {
+		x->s->open_us = fmin(x->s->open_us, least_us);
 	}
 	x->p.step_us = best.step_us;
 	memcpy(x->choice, best.choice, x->nstages * sizeof *x->choice);

@@ -3,7 +3,8 @@
  * together take least, and what any ways keep at least.  Used by search_fit.c.
  */
 #include "passes/search/search_fit.h"
-#include "passes/solve/knapsack.h"
+#include "passes/solve/lagrange.h"
+#include "passes/solve/pooling.h"
 
 #include <math.h>
 #include <string.h>
@@ -87,25 +88,17 @@ trial_chosen_us(const struct trial_rank *f)
 
 /* ---- choices that take least ---- */
 
-/* How slots of a rank's stages count, each by itself. */
-enum sharing {
-	ALONE,		/* each stage has its own, as many as it needs */
-	SHARED,		/* of a stage that has all slots of the rank */
-	THEN		/* those that it has when the rank first has most */
-};
-
+/* Bytes of a stage's slots, each span's that many times. */
 static double
-slot_bytes(const struct trial_rank *f, uint32_t stage,
-	   const double slot[SPACE_NSPANS], enum sharing how)
+then_bytes(const struct trial_rank *f, uint32_t stage,
+	   const double slot[SPACE_NSPANS])
 {
 	const struct space_slots *t = f->x->t->slots;
 	double bytes = 0;
 	uint32_t k;
 
 	for (k = 0; k < SPACE_NSPANS; k++) {
-		bytes += slot[k] * (how == ALONE  ? t->stage[k][stage]
-				    : how == SHARED ? t->rank[k][f->rank]
-						    : t->then[k][stage]);
+		bytes += slot[k] * t->then[k][stage];
 	}
 	return bytes;
 }
@@ -123,90 +116,89 @@ other_bytes(const struct trial_rank *f)
 	return trial_moving_bytes(f->x, f->rank, f->keeps);
 }
 
-/* Bytes of what layers save with these ways, as the arena shares slots. */
-static double
-pool_bytes(const struct trial_rank *f, const uint32_t *way)
+/* A rank while its ways are chosen. */
+struct choosing {
+	struct trial_rank *f;
+	double most_bytes;	/* of what layers save */
+	struct pooling p;	/* of its units of stages: see space_unit */
+	double taken;		/* what the ways have that fit_in saw last */
+};
+
+/* Whether these ways of units fit, as the arena shares slots. */
+static bool
+fit_in(void *user, const uint32_t *nth)
 {
+	struct choosing *c = user;
+	struct trial_rank *f = c->f;
 	struct trial *x = f->x;
 	double bytes = 0;
 	uint32_t k, i;
 
 	for (k = 0; k < SPACE_NSPANS; k++) {
 		for (i = 0; i < f->n; i++) {
-			const struct trial_ways *w = ways_of(f, f->of[i]);
-
-			x->slot[i] = w->keeps[way[i]].slot[k];
+			x->slot[i] = ways_of(f, f->of[i])
+				->keeps[nth[space_unit(i, f->n)]].slot[k];
 		}
 		bytes += space_pool_bytes(&x->s->space, x->t->slots, k, f->rank,
 					  f->of, f->n, x->slot,
 					  SPACE_AS_LAID_OUT);
 	}
-	return bytes;
+	c->taken = bytes <= c->most_bytes ? bytes : c->taken;
+	return bytes <= c->most_bytes;
 }
 
-/* The quickest way with which a stage keeps at most `most_bytes`. */
+/* Whether n stages of the rank are like others, one by one. */
 static bool
-quickest_within(const struct trial_rank *f, uint32_t stage, double most_bytes,
-		uint32_t *way)
+are_like(const struct trial_rank *f, uint32_t i, uint32_t j, uint32_t n)
 {
-	const struct trial_ways *w = ways_of(f, stage);
-	bool any = false;
-	uint32_t i;
+	const uint32_t *like = f->x->like;
+	uint32_t k;
 
-	for (i = 0; i < f->x->ways_of->at.n; i++) {
-		if (slot_bytes(f, stage, w->keeps[i].slot, SHARED) <=
-			    most_bytes &&
-		    (!any || w->us[i] < w->us[*way])) {
-			*way = i;
-			any = true;
-		}
+	for (k = 0; k < n && like[f->of[i + k]] == like[f->of[j + k]]; k++) {
 	}
-	return any;
+	return k == n;
 }
 
-/* Ways of a rank's stages that together fit. */
-struct fitting {
-	double us;		/* INFINITY: none is known */
-	double bytes;		/* of what layers save, as they were found */
-	uint32_t *way;		/* by stage of the rank */
-};
-
-/* Takes ways that fit in so many bytes, if they are the quickest so far. */
-static void
-offer(const struct trial_rank *f, struct fitting *best, const uint32_t *way,
-      double bytes)
+/* The ways of n stages of the rank together, from the i-th on. */
+static struct pooling_ways
+ways_of_unit(struct trial_rank *f, uint32_t i, uint32_t n)
 {
-	double us = 0;
-	uint32_t i;
+	uint32_t nways = f->x->ways_of->at.n, j, k, w;
+	struct pooling_way *at = arena_alloc(&f->tmp, nways * sizeof *at);
 
-	for (i = 0; i < f->n; i++) {
-		us += ways_of(f, f->of[i])->us[way[i]];
+	for (j = 0; j < n; j++) {
+		const struct trial_ways *of = ways_of(f, f->of[i + j]);
+
+		for (w = 0; w < nways; w++) {
+			at[w].nth = w;
+			at[w].us += of->us[w];
+			for (k = 0; k < SPACE_NSPANS; k++) {
+				at[w].size[k] = larger(at[w].size[k],
+						       of->keeps[w].slot[k]);
+			}
+		}
 	}
-	if (us < best->us) {
-		best->us = us;
-		best->bytes = bytes;
-		memcpy(best->way, way, f->n * sizeof *way);
-	}
+	return (struct pooling_ways){ at, pooling_sort(at, nways), n };
 }
 
-/* Where all stages share their slots, each has a way that fits in one. */
+/* Sets the units of the rank's stages. */
 static void
-choose_shared(struct trial_rank *f, double most_bytes, struct fitting *best)
+set_units(struct trial_rank *f, struct pooling *p)
 {
-	uint32_t *way = arena_alloc(&f->tmp, f->n * sizeof *way), i;
-	double bytes = 0;
+	uint32_t first[SPACE_UNITS], i, j, n;
 
-	for (i = 0; i < f->n; i++) {
-		const struct trial_ways *w = ways_of(f, f->of[i]);
+	for (i = 0; i < f->n; i += n) {
+		uint32_t unit = p->n++;
 
-		if (!quickest_within(f, f->of[i], most_bytes, &way[i])) {
-			return;
+		first[unit] = i;
+		for (n = 0; i + n < f->n &&
+		     space_unit(i + n, f->n) == unit; n++) {
 		}
-		bytes = larger(bytes, slot_bytes(f, f->of[i],
-						 w->keeps[way[i]].slot,
-						 SHARED));
+		for (j = 0; j < unit && (p->ways[j].parts != n ||
+					 !are_like(f, first[j], i, n)); j++) {
+		}
+		p->ways[unit] = j < unit ? p->ways[j] : ways_of_unit(f, i, n);
 	}
-	offer(f, best, way, bytes);
 }
 
 double
@@ -216,177 +208,68 @@ trial_near_us(const struct trial_rank *f)
 }
 
 /*
- * Solves the problem where slots count by stage.  Sets `way`, and in *least_us
- * what any ways take at least then, if they are quicker than `us` by more than
- * trial_near_us().  False: none fit.
+ * What any ways take at least, however slots are shared: then they take no less
+ * than what they hold when the rank has most.
  */
-static bool
-choose_each(struct trial_rank *f, double most_bytes, enum sharing how,
-	    double us, uint32_t *way, double *least_us)
+static double
+least_us(struct trial_rank *f, double most_bytes)
 {
-	struct trial *x = f->x;
-	struct arena *a = &f->tmp;
-	uint32_t nways = x->ways_of->at.n, i, c;
-	struct knapsack_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
-	struct knapsack all = { at, f->n, nways, most_bytes, trial_near_us(f),
-				us, x->open, INFINITY, 0 };
-	double each_us = 0;
+	uint32_t nways = f->x->ways_of->at.n, i, w;
+	size_t n = (size_t)f->n * nways;
+	struct lagrange p = {
+		.n = f->n, .nways = nways, .room = most_bytes,
+		.us = arena_alloc_raw(&f->tmp, n * sizeof *p.us),
+		.bytes = arena_alloc_raw(&f->tmp, n * sizeof *p.bytes)
+	};
 
 	for (i = 0; i < f->n; i++) {
-		const struct trial_ways *w = ways_of(f, f->of[i]);
-		double *bytes = arena_alloc_raw(a, nways * sizeof *bytes);
+		const struct trial_ways *of = ways_of(f, f->of[i]);
 
-		for (c = 0; c < nways; c++) {
-			bytes[c] = slot_bytes(f, f->of[i], w->keeps[c].slot,
-					      how);
-		}
-		at[i] = (struct knapsack_stage){ w->us, bytes };
-	}
-	if (!knapsack_choose(a, &all, way)) {
-		return false;
-	}
-	x->s->out->looked += all.looked;
-	for (i = 0; i < f->n; i++) {
-		each_us += at[i].us[way[i]];
-	}
-	*least_us = fmin(fmin(each_us, us), all.left_us);
-	return true;
-}
-
-/*
- * The quickest ways of two stages, which share slots or do not: all pairs are
- * looked at, whose bytes are those that the arena gives them.
- */
-static void
-choose_two(struct trial_rank *f, double most_bytes, struct fitting *best)
-{
-	const double *us[2] = { ways_of(f, f->of[0])->us,
-				ways_of(f, f->of[1])->us };
-	uint32_t way[2];
-	double bytes;
-
-	f->x->s->out->looked += (uint64_t)f->x->ways_of->at.n *
-				f->x->ways_of->at.n;
-	for (way[0] = 0; way[0] < f->x->ways_of->at.n; way[0]++) {
-		for (way[1] = 0; way[1] < f->x->ways_of->at.n; way[1]++) {
-			if (us[0][way[0]] + us[1][way[1]] >= best->us) {
-				continue;
-			}
-			bytes = pool_bytes(f, way);
-			if (bytes <= most_bytes) {
-				offer(f, best, way, bytes);
-			}
+		for (w = 0; w < nways; w++) {
+			p.us[i * nways + w] = of->us[w];
+			p.bytes[i * nways + w] =
+				then_bytes(f, f->of[i], of->keeps[w].slot);
 		}
 	}
+	return lagrange_least_us(&p);
 }
 
-/*
- * The quickest ways of several stages, if each has slots of its own.  If they
- * share slots in groups there may be quicker ones.  However they do, slots take
- * no less than what they hold when the rank has most: so no ways are quicker
- * than those that fit if these alone count.
- */
-static void
-choose_several(struct trial_rank *f, double most_bytes, struct fitting *best)
-{
-	uint32_t *way = arena_alloc(&f->tmp, f->n * sizeof *way);
-	double us = best->us, bytes = 0, least_us;
-	uint32_t i;
-
-	if (choose_each(f, most_bytes, ALONE, us, way, &least_us)) {
-		for (i = 0; i < f->n; i++) {
-			const struct trial_ways *w = ways_of(f, f->of[i]);
-
-			bytes += slot_bytes(f, f->of[i], w->keeps[way[i]].slot,
-					    ALONE);
-		}
-		offer(f, best, way, bytes);
-		f->left_us = larger(best->us - least_us, 0);
-	}
-	if (isfinite(best->us) &&
-	    choose_each(f, most_bytes, THEN, best->us, way, &least_us)) {
-		f->grouped_us = larger(best->us - least_us, 0);
-	}
-}
-
-/*
- * Gives a stage a quicker way with which all fit, as the arena shares slots: of
- * all stages the one that gains most.  False: there is none.
- */
-static bool
-quicken_one(struct trial_rank *f, double most_bytes, uint32_t *way)
-{
-	uint32_t n = f->x->ways_of->at.n, at = 0, to = 0, i, c;
-	double gain = 0;
-
-	for (i = 0; i < f->n; i++) {
-		const double *us = ways_of(f, f->of[i])->us;
-		uint32_t was = way[i];
-
-		for (c = 0; c < n; c++) {
-			way[i] = c;
-			if (us[was] - us[c] > gain &&
-			    pool_bytes(f, way) <= most_bytes) {
-				gain = us[was] - us[c];
-				at = i;
-				to = c;
-			}
-		}
-		way[i] = was;
-	}
-	f->x->s->out->looked += (uint64_t)f->n * n;
-	if (gain > 0) {
-		way[at] = to;
-	}
-	return gain > 0;
-}
-
-#define FEW_STAGES 8	/* of more, the slots of too many sets are counted */
-
-/* Gives stages quicker ways, one after the other, as long as all fit. */
-static void
-quicken(struct trial_rank *f, double most_bytes, struct fitting *best)
-{
-	double us = best->us;
-	uint32_t *way;
-
-	if (!f->x->quicker || !isfinite(us) || f->n > FEW_STAGES) {
-		return;
-	}
-	way = arena_dup(&f->tmp, best->way, f->n * sizeof *way);
-	while (quicken_one(f, most_bytes, way)) {
-	}
-	offer(f, best, way, pool_bytes(f, way));
-	f->left_us = larger(f->left_us - (us - best->us), 0);
-	f->grouped_us = larger(f->grouped_us - (us - best->us), 0);
-}
+#define MOST_OPEN 256	/* partial choices of a set of stages */
 
 bool
 trial_choose(struct trial_rank *f, double most_bytes)
 {
-	struct fitting best = { .us = INFINITY };
-	double other = other_bytes(f);
-	uint32_t i;
+	struct trial *x = f->x;
+	double other = other_bytes(f), us = 0;
+	struct choosing c = {
+		.f = f, .most_bytes = most_bytes - other,
+		.p = { .room = most_bytes - other, .near_us = trial_near_us(f),
+		       .most = x->exact ? MOST_OPEN : 0, .evenly = x->evenly,
+		       .fits = fit_in, .user = &c }
+	};
+	uint32_t nth[SPACE_UNITS], i;
+	bool ok;
 
-	f->left_us = f->grouped_us = 0;
-	best.way = arena_alloc(&f->tmp, f->n * sizeof *best.way);
-	most_bytes -= other;
-	choose_shared(f, most_bytes, &best);
-	if (f->x->evenly) {
-		/* none but these */
-	} else if (f->n == 2) {
-		choose_two(f, most_bytes, &best);
-	} else if (f->n > 2) {
-		quicken(f, most_bytes, &best);
-		choose_several(f, most_bytes, &best);
-		quicken(f, most_bytes, &best);
+	set_units(f, &c.p);
+	for (i = 0; i < SPACE_NSPANS; i++) {
+		c.p.slots[i] = space_set_slots(&x->s->space, x->t->slots, i,
+					       f->rank, f->of, f->n);
 	}
-	for (i = 0; isfinite(best.us) && i < f->n; i++) {
-		f->x->choice[f->of[i]] = best.way[i];
+	ok = pooling_choose(&f->tmp, &c.p, nth);
+	x->s->out->looked += c.p.looked;
+	for (i = 0; ok && i < f->n; i++) {
+		x->choice[f->of[i]] = nth[space_unit(i, f->n)];
 	}
-	f->taken = other + best.bytes;
+	us = ok ? trial_chosen_us(f) : 0;
+	f->left_us = larger(us - c.p.left_us, 0);
+	f->grouped_us = 0;
+	if (ok && f->n > 1 && (f->n > SPACE_UNITS || x->t->sched->split)) {
+		f->grouped_us = larger(us - f->left_us -
+				       least_us(f, c.most_bytes), 0);
+	}
+	f->taken = other + c.taken;
 	arena_release(&f->tmp);
-	return isfinite(best.us);
+	return ok;
 }
 
 /* ---- ways that keep least ---- */
@@ -447,8 +330,8 @@ static double
 bytes_then(const struct trial_rank *f, uint32_t stage,
 	   const struct piece_bytes *b)
 {
-	return slot_bytes(f, stage, b->slot, THEN) +
-	       slot_bytes(f, stage, b->top, THEN) + sent_bytes(f, b);
+	return then_bytes(f, stage, b->slot) +
+	       then_bytes(f, stage, b->top) + sent_bytes(f, b);
 }
 
 double

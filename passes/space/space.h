@@ -52,7 +52,9 @@ struct space_slots {
 	uint32_t *rank[SPACE_NSPANS];	/* by rank: all its stages together */
 	/* by stage: what it holds when its rank first holds the most */
 	uint32_t *then[SPACE_NSPANS];
-	/* sets of stages of a rank, and the most that they hold together */
+	/* by span, then by rank: see space_set_slots; NULL: not counted yet */
+	uint32_t **of_sets[SPACE_NSPANS];
+	/* other sets of stages of a rank, and the most that they hold */
 	struct intern sets;
 	VEC(uint32_t) peaks;
 	struct space_pools *scratch;	/* NULL: not needed yet */
@@ -187,5 +189,22 @@ enum space_pooled {
 double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 			uint32_t rank, const uint32_t *of, uint32_t n,
 			const double *bytes, enum space_pooled how);
+
+#define SPACE_UNITS 8	/* of a rank's stages: sets of them are counted */
+
+/* Which unit of stages that lie side by side the i-th of n stages is in. */
+static inline uint32_t
+space_unit(uint32_t i, uint32_t n)
+{
+	return n <= SPACE_UNITS ? i : i * SPACE_UNITS / n;
+}
+
+/*
+ * The most slots of a span that units of a rank's n stages `of` hold at once,
+ * by set of units, as bits.
+ */
+const uint32_t *space_set_slots(struct space *s, struct space_slots *k,
+				uint32_t span, uint32_t rank,
+				const uint32_t *of, uint32_t n);
 
 #endif

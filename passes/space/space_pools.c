@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define MOST_PARTED 8	/* stages of a rank whose partitions are looked at */
-
 /* What struct pools points to, and the sums by set of stages. */
 struct space_pools {
 	uint32_t *order, *group, *key;
@@ -24,6 +22,8 @@ struct pools {
 	const uint32_t *of;	/* its stages */
 	uint32_t n;
 	const double *bytes;	/* by stage of the rank */
+	/* by set of stages: see space_set_slots; NULL: these are many */
+	const uint32_t *sets;
 	uint32_t *order;	/* those with the largest slots first */
 	/* of the stages that are counted: span, rank, and which they are */
 	uint32_t *key;
@@ -72,24 +72,92 @@ count_slots(struct pools *p)
 	return most;
 }
 
-/* The most slots that the groups a and b hold together. */
-static uint32_t
-most_slots(struct pools *p, uint32_t a, uint32_t b)
+/* ---- sets of units ---- */
+
+/* Raises the most of each set to what its units hold now. */
+static void
+raise_sets(const uint32_t *held, uint32_t nsets, uint32_t *now, uint32_t *most)
 {
-	uint32_t n = 0, last = 0, i, *peak;
-	sym_t id;
+	uint32_t set, unit;
+
+	for (set = 1, unit = 0; set < nsets; set++) {
+		unit += set >> (unit + 1) & 1;	/* the last of the set */
+		now[set] = now[set ^ (1u << unit)] + held[unit];
+		most[set] = now[set] > most[set] ? now[set] : most[set];
+	}
+}
+
+/* Counts along a rank's actions: sets hold most before one ends. */
+static void
+count_sets(struct pools *p, uint32_t nsets, uint32_t *most)
+{
+	const struct sched *x = schedule(p->s, p->k);
+	const struct sched_list *l = &x->ranks[p->rank];
+	uint32_t *unit = arena_alloc(&p->s->tmp, x->nstages * sizeof *unit);
+	uint32_t *now = arena_alloc(&p->s->tmp, nsets * sizeof *now), i;
+	uint32_t held[SPACE_UNITS] = { 0 };
+	bool grown = false;
 
 	for (i = 0; i < p->n; i++) {
-		p->in[i] = p->group[i] == a || p->group[i] == b;
-		n += p->in[i];
-		last = p->in[i] ? i : last;
+		unit[p->of[i]] = space_unit(i, p->n);
 	}
-	if (n == 1) {
-		return p->k->stage[p->span][p->of[last]];
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *a = &l->actions.at[i];
+		bool begins = space_begins_slot(a->kind, p->span);
+		bool ends = space_ends_slot(a->kind, p->span);
+
+		held[unit[a->stage]] += begins;
+		grown |= begins;
+		if (ends && grown) {
+			raise_sets(held, nsets, now, most);
+			grown = false;
+		}
+		held[unit[a->stage]] -= ends;
 	}
-	if (n == p->n) {
-		return p->k->rank[p->span][p->rank];
+	if (grown) {
+		raise_sets(held, nsets, now, most);
 	}
+}
+
+const uint32_t *
+space_set_slots(struct space *s, struct space_slots *k, uint32_t span,
+		uint32_t rank, const uint32_t *of, uint32_t n)
+{
+	uint32_t like = !k->def->split && span == MEMORY_TO_WEIGHTS
+		? MEMORY_TO_INPUT : span;
+	uint32_t **to = &k->of_sets[like][rank], i;
+	uint32_t nunits = n < SPACE_UNITS ? n : SPACE_UNITS;
+	uint32_t nsets = 1u << nunits;
+	struct pools p = { .s = s, .k = k, .span = like, .rank = rank,
+			   .of = of, .n = n };
+
+	if (*to) {
+		return *to;
+	}
+	*to = arena_alloc(&s->keep, nsets * sizeof **to);
+	if (!k->def->split && like == MEMORY_BETWEEN) {
+		for (i = 1; i < nsets; i++) {
+			(*to)[i] = 1;
+		}
+	} else {
+		count_sets(&p, nsets, *to);
+	}
+	for (i = 0; i < n && nunits == n; i++) {
+		(*to)[1u << i] = k->stage[like][of[i]];
+	}
+	(*to)[nsets - 1] = k->rank[like][rank];
+	return *to;
+}
+
+/* ---- sets of stages ---- */
+
+/* The most slots that the stages that are marked in p->in hold, of many. */
+static uint32_t
+most_of_many(struct pools *p)
+{
+	uint32_t *peak;
+	sym_t id;
+
 	p->key[0] = p->span;
 	p->key[1] = p->rank;
 	id = intern(&p->k->sets, (const char *)p->key,
@@ -102,6 +170,30 @@ most_slots(struct pools *p, uint32_t a, uint32_t b)
 		*peak = count_slots(p);
 	}
 	return *peak;
+}
+
+/* The most slots that the groups a and b hold together. */
+static uint32_t
+most_slots(struct pools *p, uint32_t a, uint32_t b)
+{
+	uint32_t n = 0, last = 0, set = 0, i;
+
+	if (p->sets) {
+		for (i = 0; i < p->n; i++) {
+			set |= (uint32_t)(p->group[i] == a ||
+					  p->group[i] == b) << i;
+		}
+		return p->sets[set];
+	}
+	for (i = 0; i < p->n; i++) {
+		p->in[i] = p->group[i] == a || p->group[i] == b;
+		n += p->in[i];
+		last = p->in[i] ? i : last;
+	}
+	if (n == 1) {
+		return p->k->stage[p->span][p->of[last]];
+	}
+	return n == p->n ? p->k->rank[p->span][p->rank] : most_of_many(p);
 }
 
 /* Sets the order and the groups of equal slots; returns their number. */
@@ -165,7 +257,7 @@ open_pools(struct pools *p)
 {
 	struct arena *a = &p->s->keep;
 	struct space_pools *x = p->k->scratch;
-	uint32_t n = p->n, sets = n > MOST_PARTED ? 0 : 1u << n;
+	uint32_t n = p->n, sets = n > SPACE_UNITS ? 0 : 1u << n;
 
 	if (!x) {
 		x = p->k->scratch = arena_alloc(a, sizeof *x);
@@ -180,6 +272,8 @@ open_pools(struct pools *p)
 	p->group = x->group;
 	p->key = x->key;
 	p->in = (uint8_t *)(x->key + 2);
+	p->sets = n > SPACE_UNITS ? NULL
+		: space_set_slots(p->s, p->k, p->span, p->rank, p->of, n);
 }
 
 static bool
@@ -202,12 +296,11 @@ pool_of(struct pools *p, uint32_t set)
 	uint32_t i;
 
 	for (i = 0; i < p->n; i++) {
-		p->group[i] = set >> i & 1;
-		if (p->group[i] && p->bytes[i] > most) {
+		if (set >> i & 1 && p->bytes[i] > most) {
 			most = p->bytes[i];
 		}
 	}
-	return most * most_slots(p, 1, 1);
+	return most * p->sets[set];
 }
 
 /*
@@ -274,5 +367,5 @@ space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 	}
 	open_pools(&p);
 	return how == SPACE_AS_LAID_OUT ? pool(&p)
-		: n > MOST_PARTED ? least_layered(&p) : least_parted(&p);
+		: n > SPACE_UNITS ? least_layered(&p) : least_parted(&p);
 }

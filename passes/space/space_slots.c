@@ -132,6 +132,8 @@ count_slots(struct space *s, struct space_slots *k, uint32_t nmicrobatches)
 		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->then[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
+		k->of_sets[i] = arena_alloc(&s->keep, (size_t)k->pp *
+					    sizeof *k->of_sets[i]);
 	}
 	count_all(s, k, x, MEMORY_TO_INPUT);
 	if (!k->def->split) {

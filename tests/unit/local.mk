@@ -93,7 +93,7 @@ unit_tests += \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \
 	%D%/sim/t-sim-train \
-	%D%/passes/t-knapsack \
+	%D%/passes/t-pooling \
 	%D%/passes/t-solve \
 	%D%/passes/t-solve-cost \
 	%D%/data/t-st-index \

@@ -1,0 +1,20 @@
+/*
+ * For each stage one of several ways, which take time and keep bytes, so that
+ * all bytes fit: a lower bound of the time.
+ */
+#ifndef PASSES_SOLVE_LAGRANGE_H
+#define PASSES_SOLVE_LAGRANGE_H
+
+#include "ir/base.h"
+
+struct lagrange {
+	uint32_t n, nways;	/* stages; ways of each */
+	/* by stage, then by way: what it takes and keeps */
+	double *us, *bytes;
+	double room;		/* bytes of all stages together */
+};
+
+/* What ways that fit take at least. */
+double lagrange_least_us(const struct lagrange *x);
+
+#endif
