@@ -32,6 +32,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/dot/cpu_dot_plan.c \
 	%D%/cpu/dot/cpu_dot_steps.c \
 	%D%/cpu/dot/cpu_dot_stream.c \
+	%D%/cpu/dot/cpu_dot_stream_across.c \
 	%D%/cpu/dot/cpu_dot_stream.h \
 	%D%/cpu/dot/cpu_dot_stream_line.c \
 	%D%/cpu/dot/cpu_dot_stream_sums.c \

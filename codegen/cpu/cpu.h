@@ -26,6 +26,9 @@ struct dot_stream {
 	bool panels;		/* the second operand lies in panels */
 	int64_t k, depth;	/* elements; of a stretch */
 	int64_t row_bytes;	/* from a column's elements to the next's */
+	/* from an element of a column to the next, if columns are neighbours;
+	 * 0: those of a column are */
+	int64_t k_bytes;
 };
 
 struct cg_cpu_stream {

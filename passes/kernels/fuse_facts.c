@@ -241,6 +241,35 @@ keeps_last(const struct fuse *f, const struct ir_node *n)
 	       in->dims[in->ndims - 1] == out->dims[out->ndims - 1];
 }
 
+/*
+ * Whether dims that a contraction sums over follow each other in what the view
+ * is of, as they do in the view: rows of the left operand are packed along
+ * them, and one number at a time would take longer than a copy.
+ */
+static bool
+keeps_summed(const struct fuse *f, const struct ir_node *n,
+	     const struct ir_node *view)
+{
+	const struct ir_type *in = ir_type(f->m, ir_args(f->m, view)[0]);
+	const struct ir_type *out = ir_type(f->m, view->result);
+	const struct ir_attr *over = ir_attr(f->m, n, IR_ATTR_OVER);
+	uint32_t i;
+	int at;
+
+	if (view->op != IR_ARRANGE || !over) {
+		return true;
+	}
+	for (i = 0; i + 1 < out->ndims; i++) {
+		at = ir_type_at(in, out->dims[i]);
+		if (ir_attr_has(over, out->dims[i]) &&
+		    ir_attr_has(over, out->dims[i + 1]) &&
+		    ir_type_at(in, out->dims[i + 1]) != at + 1) {
+			return false;
+		}
+	}
+	return true;
+}
+
 static bool
 is_map(struct fuse *f, node_id user, value_id v, void *unused)
 {
@@ -270,6 +299,8 @@ reads_view(struct fuse *f, node_id user, value_id v, void *unused)
 	case FUSE_SINK:
 		return true;
 	case FUSE_DOT:
+		return view->nargs > 0 && !f->constant[v] &&
+		       keeps_last(f, view) && keeps_summed(f, n, view);
 	case FUSE_PAIRS:
 		return view->nargs > 0 && !f->constant[v] &&
 		       keeps_last(f, view);

@@ -4,7 +4,8 @@
     pip install torch safetensors
     python3 tests/interop/make_rounded.py
 
-Each matrix of a layer, but what chooses experts, is divided by a scale of each
+Each matrix of a layer, but what chooses experts and what keys and values are
+made of latents by, is divided by a scale of each
 row, rounded to 8 bits by PyTorch, and multiplied again; in int8 so is the head,
 and an embedding that is the head.  In int4 a matrix of a layer has a scale, a
 bf16, for each 128 of a row, if those are whole; all others are int8.  What a model computes
@@ -50,7 +51,7 @@ def is_matrix(name, w, form, names):
     if w.ndim != 2:
         return False
     if ".layers." in name:
-        return not re.search(r"(\.gate|norm)\.weight$", name)
+        return not re.search(r"(\.gate|norm|\.kv_b_proj)\.weight$", name)
     head = "lm_head.weight"
     if head not in names:
         head = "model.embed_tokens.weight"

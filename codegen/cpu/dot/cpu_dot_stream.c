@@ -2,8 +2,9 @@
  * Contractions of few rows, as where a model generates a token at a time: each
  * element of B is used once or a few times, so the speed is that of memory.
  * B, whose rows are contiguous along k, is read in place by vector loads and
- * transposed in registers, or lies in panels (cpu_dot_panels.c).  Rows of A are
- * packed, as they are read again for every column.
+ * transposed in registers, or lies in panels (cpu_dot_panels.c), or is
+ * contiguous along columns (cpu_dot_stream_across.c).  Rows of A are packed, as
+ * they are read again for every column.
  *
  * The sum of each element has the order that cpu_dot_tile.c gives it: over k
  * one product (of AVX-512 BF16 one pair, of AMX one tile of 32) after another,
@@ -15,15 +16,27 @@
 
 /* ---- which contractions ---- */
 
+/* Whether neighbouring columns of B are neighbours in memory, and whole words
+ * along k are in each stretch; not of AMX, which has pairs of rows in tiles. */
+static bool
+is_across(const struct dot *d)
+{
+	return d->unit.kind != DOT_TILES && d->source[1].base != LL_I8 &&
+	       !d->unit.panels && dot_factor_dense(&d->n, 1) &&
+	       d->over.size % d->unit.per_word == 0 &&
+	       d->depth % d->unit.per_word == 0;
+}
+
 bool
 dot_stream_find(const struct dot *d, struct dot_stream *s)
 {
 	bool tiles = d->unit.kind == DOT_TILES;
 	uint32_t rows = tiles ? 2 * STREAM_ROWS : 1;
+	bool across = !dot_factor_dense(&d->over, 1);
 
 	*s = (struct dot_stream){ 0 };
 	if (d->result == DOT_ADD || d->n.n != 1 || d->over.n != 1 ||
-	    !dot_factor_dense(&d->over, 1) || d->n.size < d->unit.lanes ||
+	    (across && !is_across(d)) || d->n.size < d->unit.lanes ||
 	    d->m.size > (tiles ? 2 * STREAM_ROWS : STREAM_ROWS)) {
 		return false;
 	}
@@ -42,12 +55,16 @@ dot_stream_find(const struct dot *d, struct dot_stream *s)
 	s->depth = d->depth;
 	s->row_bytes = dot_bytes(dot_size_apart(s->base, s->dtype),
 				 d->n.at[0].stride[1]);
+	s->k_bytes = !across ? 0 : dot_bytes(dot_size_apart(s->base, s->dtype),
+					     d->over.at[0].stride[1]);
 	s->panels = d->unit.panels;
 	/* four of the eight tiles of AMX are sums; of more rows of B at a time
 	 * than 16 a core misses more (measured on Zen 4) */
 	s->nv = tiles ? 4 : d->unit.lanes == STREAM_LANES ? 1 : 2;
 	if (s->panels) {
 		s->nv = dot_panels_at_once(&d->unit, rows);
+	} else if (across) {
+		s->nv = dot_across_at_once(&d->unit, rows);
 	}
 	return true;
 }
@@ -148,7 +165,8 @@ dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 	const struct ll_type types[] = { p, p, p, n, n, n, n };
 	struct ll_value *(*emit)(struct cg_cpu *, const struct dot_unit *,
 				 const struct dot_stream *, uint32_t) =
-		s->panels ? dot_panel_sums : dot_stream_sums;
+		s->panels ? dot_panel_sums
+		: s->k_bytes ? dot_across_sums : dot_stream_sums;
 	struct cg_cpu_stream made = { .key = *s };
 	struct ll_value *sums[2];
 	uint32_t i;
@@ -159,7 +177,8 @@ dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 		if (k->rows == s->rows && k->base == s->base &&
 		    k->dtype == s->dtype && k->kind == s->kind &&
 		    k->k == s->k && k->panels == s->panels &&
-		    k->row_bytes == s->row_bytes) {
+		    k->row_bytes == s->row_bytes &&
+		    k->k_bytes == s->k_bytes) {
 			return c->streams.at[i].func;
 		}
 	}

@@ -85,4 +85,12 @@ void dot_stream_last(const struct stream *x, struct step *t);
 struct ll_value *dot_stream_sums(struct cg_cpu *c, const struct dot_unit *u,
 				 const struct dot_stream *s, uint32_t nv);
 
+/* ---- B is contiguous along columns (cpu_dot_stream_across.c) ------------ */
+
+/* How many vectors of columns are read at once. */
+uint32_t dot_across_at_once(const struct dot_unit *u, uint32_t rows);
+/* What dot_stream_sums is. */
+struct ll_value *dot_across_sums(struct cg_cpu *c, const struct dot_unit *u,
+				 const struct dot_stream *s, uint32_t nv);
+
 #endif

@@ -33,6 +33,7 @@ struct columns {
 	const char *dtype;
 	int n, k;
 	bool panels;	/* they may lie in those */
+	bool across;	/* an element's neighbours are other columns' */
 };
 
 /* For each number of rows: a product as it is, and one with more on top. */
@@ -41,16 +42,17 @@ rows_text(struct arena *a, const struct columns *b)
 {
 	const char *dtype = b->dtype;
 	struct buf head, body, end;
+	const char *lies = b->across ? "k, n" : "n, k";
 	uint32_t i, v = 2, columns = 0;
 
 	buf_init(&head, a);
 	buf_init(&body, a);
 	buf_init(&end, a);
 	buf_printf(&head, "llmc-ir 1\ndim n = %d\ndim k = %d\n", b->n, b->k);
-	buf_printf(&body, "  %%0 = weight name=\"b\"%s : %s[n, k]\n"
+	buf_printf(&body, "  %%0 = weight name=\"b\"%s : %s[%s]\n"
 		   "  %%1 = weight name=\"bias\" : %s[n]\n",
 		   b->stored ? " frozen rounded=k" : b->panels ? " frozen" : "",
-		   b->stored ? b->stored : dtype, dtype);
+		   b->stored ? b->stored : dtype, lies, dtype);
 	if (b->stored) {
 		columns = v++;
 		buf_printf(&body, "  %%2 = cast %%0 : %s[n, k]\n", dtype);
@@ -156,7 +158,7 @@ compare_rows(struct t_kernels *t, const char *cpu)
 }
 
 /* A product of rows and columns, by numbers as they are stored, summed up in
- * float64. */
+ * float64.  Columns lie one after another, unless the last dim is theirs. */
 static void
 compare_sums(struct t_kernels *t, uint32_t result, const char *rows,
 	     const char *columns, const char *cpu)
@@ -166,15 +168,17 @@ compare_sums(struct t_kernels *t, uint32_t result, const char *rows,
 	const struct t_buffer *x = t_named(t, rows, false);
 	const struct t_buffer *w = t_named(t, columns, false);
 	struct t_buffer *y = t_buffer(t, r->results.at[result], 0);
-	int64_t n = ir_dim_size(t->m, w->type.dims[0]), length = w->elems / n;
-	int64_t i, k;
+	bool across = strcmp(ir_dim_name(t->m, w->type.dims[1]), "n") == 0;
+	int64_t n = ir_dim_size(t->m, w->type.dims[across ? 1 : 0]);
+	int64_t length = w->elems / n, i, k;
 
 	y->expect = arena_alloc(&t->c.perm,
 				(size_t)y->elems * sizeof *y->expect);
 	for (i = 0; i < y->elems; i++) {
 		for (k = 0; k < length; k++) {
 			y->expect[i] += t_get(x, i / n * length + k) *
-					t_get(w, i % n * length + k);
+					t_get(w, across ? k * n + i % n
+						: i % n * length + k);
 		}
 	}
 	if (!(t_differs(y) < (x->type.dtype == IR_F32 ? 1e-5 : 2e-2))) {
@@ -230,9 +234,32 @@ test_rows(void **state)
 			bool whole = (c + i) / 2 % 2;
 			struct columns b = { i < 3 ? NULL : stored[whole],
 					     dtypes[i % 3], whole ? 100 : 37,
-					     whole ? 1056 : 1001, false };
+					     whole ? 1056 : 1001, false,
+					     false };
 
 			if (is_tried(c, i, i % 3 == 1)) {
+				run(*state, &b, t_cpu(c));
+			}
+		}
+	}
+}
+
+/* Columns whose neighbours in memory are those of other columns. */
+static void
+test_across(void **state)
+{
+	static const char *const dtypes[] = { "f32", "bf16", "f16" };
+	uint32_t i, c;
+
+	for (c = 0; c < t_ncpus(); c++) {
+		for (i = 0; i < 3; i++) {
+			bool whole = (c + i) / 2 % 2;
+			struct columns b = { .dtype = dtypes[i],
+					     .n = whole ? 100 : 37,
+					     .k = whole ? 1056 : 1002,
+					     .across = true };
+
+			if (is_tried(c, i, i == 1)) {
 				run(*state, &b, t_cpu(c));
 			}
 		}
@@ -252,7 +279,7 @@ test_tables(void **state)
 		  T_V4 " avx512bf16 avx512vbmi" },
 		{ "x86-64-v4+avx512vbmi", T_V4 " avx512vbmi" }
 	};
-	struct columns b = { "int8", "bf16", 37, 1096, false };
+	struct columns b = { "int8", "bf16", 37, 1096, false, false };
 	uint32_t i;
 
 	for (i = 0; i < sizeof cpus / sizeof cpus[0]; i++) {
@@ -277,7 +304,7 @@ test_groups(void **state)
 			struct columns b = { "int4", dtypes[i],
 					     (c + i) / 2 % 2 ? 100 : 37,
 					     (c + i) / 2 % 2 ? 1152 : 384,
-					     false };
+					     false, false };
 
 			if (is_tried(c, i, i == 1)) {
 				run(*state, &b, t_cpu(c));
@@ -473,7 +500,7 @@ test_panels(void **state)
 		for (i = 0; i < 2; i++) {
 			struct columns b = { NULL, dtypes[i], n[(c + i) % 3],
 					     (c + i) / 2 % 2 ? 1056 : 64,
-					     true };
+					     true, false };
 
 			if (is_tried(c, i, i == 1)) {
 				compare_panels(*state, b, t_cpu(c));
@@ -497,7 +524,7 @@ test_narrow_panels(void **state)
 			struct columns b = { stored[i % 2], dtypes[i / 2],
 					     n[(c + i) % 3],
 					     (c + i) % 4 < 2 ? 1064 : 64,
-					     true };
+					     true, false };
 
 			if (is_tried(c, i, false)) {
 				compare_panels(*state, b, t_cpu(c));
@@ -510,7 +537,7 @@ test_narrow_panels(void **state)
 static void
 test_added_vbmi(void **state)
 {
-	const struct columns b = { "f8e4m3", "f32", 48, 64, true };
+	const struct columns b = { "f8e4m3", "f32", 48, 64, true, false };
 
 	if (t_cpu_has_all(T_V4 " avx512vbmi")) {
 		compare_panels(*state, b, "x86-64-v3+avx512vbmi");
@@ -522,6 +549,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_across),
 		cmocka_unit_test(test_panels),
 		cmocka_unit_test(test_narrow_panels),
 		cmocka_unit_test(test_experts),
