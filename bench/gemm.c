@@ -137,9 +137,11 @@ open_ours(struct ours *o, struct ir_ctx *c, const struct shape *s,
 {
 	const char *text = text_of(&c->perm, s, dtype);
 	const struct cg_single *one;
+	struct rt_cpu this_cpu;
 	int64_t i;
 
-	if (rt_cpu_has("amx-tile") && !rt_cpu_allow("amx-tile")) {
+	rt_cpu_read(&this_cpu);
+	if (rt_cpu_has(&this_cpu, "amx-tile") && !rt_cpu_allow("amx-tile")) {
 		fail("the system does not let programs use AMX");
 	}
 	if (!cg_singles_open(c, cpu, &text, 1, &o->made)) {

@@ -125,6 +125,7 @@ main(int argc, char **argv)
 	static struct bench_times t[KINDS];
 	struct rt_workers *w;
 	struct rt_error err;
+	struct rt_cpu cpu;
 	struct ir_ctx c;
 	double base = 0;
 	int i, r;
@@ -148,7 +149,8 @@ main(int argc, char **argv)
 	    s.rounds < 1 || s.rounds > BENCH_MOST || s.mib < 1) {
 		fail("N, K, at most 64 threads, at most 64 rounds, at least 1 MiB");
 	}
-	if (rt_cpu_has("amx-tile")) {
+	rt_cpu_read(&cpu);
+	if (rt_cpu_has(&cpu, "amx-tile")) {
 		rt_cpu_allow("amx-tile");
 	}
 	s.stored = s.dtype;

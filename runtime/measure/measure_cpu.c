@@ -202,9 +202,11 @@ rt_meter_cpu(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
 {
 	struct cpu *c;
 	struct rt_cores cores;
+	struct rt_cpu cpu;
 
 	memset(m, 0, sizeof *m);
-	if (rt_cpu_has("amx-tile") && !rt_cpu_allow("amx-tile")) {
+	rt_cpu_read(&cpu);
+	if (rt_cpu_has(&cpu, "amx-tile") && !rt_cpu_allow("amx-tile")) {
 		return rt_fail(err, RT_IO, (struct rt_where){ NULL, NULL, -1 },
 			       "the system does not let programs use AMX");
 	}

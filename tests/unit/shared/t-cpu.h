@@ -49,11 +49,25 @@ enum {
 	T_NCPUS = sizeof t_cpu_list / sizeof t_cpu_list[0]
 };
 
+/* Whether this CPU has a feature; it is asked once, and then remembered. */
+static inline bool
+t_cpu_has(const char *feature)
+{
+	static struct rt_cpu cpu;
+	static bool known;
+
+	if (!known) {
+		rt_cpu_read(&cpu);
+		known = true;
+	}
+	return rt_cpu_has(&cpu, feature);
+}
+
 /* Whether code for AMX can be run by the CPU, and by this process. */
 static inline bool
 t_amx_is_real(void)
 {
-	return rt_cpu_has("amx-tile") && rt_cpu_has("amx-bf16") &&
+	return t_cpu_has("amx-tile") && t_cpu_has("amx-bf16") &&
 	       rt_cpu_allow("amx-tile");
 }
 
@@ -67,7 +81,7 @@ t_cpu_has_all(const char *needs)
 	for (; *needs; needs += n + (needs[n] == ' ')) {
 		n = strcspn(needs, " ");
 		snprintf(feature, sizeof feature, "%.*s", (int)n, needs);
-		if (!rt_cpu_has(feature)) {
+		if (!t_cpu_has(feature)) {
 			return false;
 		}
 	}
@@ -220,7 +234,7 @@ t_cpus_say(void)
 
 	while (has < 4 && (has == 0 ? !t_amx_is_real()
 			   : has == 1 ? !t_native_has_pairs()
-				      : !rt_cpu_has(most[has]))) {
+				      : !t_cpu_has(most[has]))) {
 		has++;
 	}
 	for (i = 0; i < T_NCPUS; i++) {
