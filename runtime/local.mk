@@ -202,6 +202,8 @@ rank_sources = \
 	%D%/serve/speed.c \
 	%D%/serve/structured.c \
 	%D%/serve/structured.h \
+	%D%/serve/token_paths.c \
+	%D%/serve/token_paths.h \
 	%D%/serve/service.h \
 	%D%/text.c \
 	%D%/text.h \

@@ -187,8 +187,8 @@ rt_guide_allow(struct rt_guide *x, uint64_t *bits, bool *may_end,
 
 /* ---- what has come ---- */
 
-/* Whether nothing may follow.  After a value that is not in another one, only
- * a number can go on. */
+/* Whether nothing may follow.  What could end where it is may also go on: a
+ * number, calls with nothing after them, and a text that is no JSON. */
 static bool
 is_over(struct rt_guide *x)
 {

@@ -39,6 +39,9 @@ struct rt_conversation {
 	const struct rt_tool *tools;	/* that the prompt has */
 	size_t ntools;
 	const char *json;
+	/* what begins an answer does not come last; and the last message, which
+	 * is the assistant's, is not ended */
+	bool no_answer, goes_on;
 	bool calls_next;	/* the next answer begins with a call's mark */
 };
 

@@ -67,6 +67,13 @@ check(const struct chat_writer *w, struct rt_error *err)
 	for (i = 0; i < v->n && status == RT_OK; i++) {
 		status = check_message(w->c, &v->messages[i], i, err);
 	}
+	if (status == RT_OK && v->goes_on &&
+	    (!is_role(&v->messages[v->n - 1], "assistant") ||
+	     v->messages[v->n - 1].ncalls > 0)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "an answer goes on "
+			       "in a last message that is the assistant's and "
+			       "has no calls");
+	}
 	if (status == RT_OK && v->ntools > 0 && w->tools_host == v->n &&
 	    w->c->calls->tools_in != TOOLS_END_SYSTEM) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the chat template "
@@ -214,7 +221,7 @@ add_named(const struct chat_writer *w, const struct rt_past_call *p)
 
 /* Whether message i comes after results that its turn begins with. */
 static bool
-goes_on(const struct chat_writer *w, size_t i)
+follows_results(const struct chat_writer *w, size_t i)
 {
 	return i > 0 && is_role(&w->v->messages[i - 1], "tool") &&
 	       w->c->calls && w->c->calls->goes_on;
@@ -227,7 +234,7 @@ add_calls(const struct chat_writer *w, size_t at)
 	const struct rt_message *m = &w->v->messages[at];
 	size_t i;
 
-	rt_text_add(w->out, "%s", goes_on(w, at) ? "" : f->turn.before);
+	rt_text_add(w->out, "%s", follows_results(w, at) ? "" : f->turn.before);
 	if (f->says && *m->content) {
 		add_content(w, m->content);
 		rt_text_add(w->out, "%s", f->said);
@@ -338,6 +345,18 @@ add_user(const struct chat_writer *w, size_t i)
 	rt_text_add(w->out, "%s", w->c->user.after);
 }
 
+/* A message of the assistant that calls nothing. */
+static void
+add_said(const struct chat_writer *w, size_t i)
+{
+	const struct chat_part *p = &w->c->assistant;
+	bool ended = !w->v->goes_on || i + 1 < w->v->n;
+
+	rt_text_add(w->out, "%s", follows_results(w, i) ? "" : p->before);
+	add_content(w, w->v->messages[i].content);
+	rt_text_add(w->out, "%s", ended ? p->after : "");
+}
+
 static void
 add_message(const struct chat_writer *w, size_t i)
 {
@@ -350,11 +369,8 @@ add_message(const struct chat_writer *w, size_t i)
 	} else if (is_role(m, "assistant")) {
 		if (m->ncalls > 0) {
 			add_calls(w, i);
-		} else if (goes_on(w, i)) {
-			add_content(w, m->content);
-			rt_text_add(w->out, "%s", w->c->assistant.after);
 		} else {
-			add_part(w, &w->c->assistant, m->content);
+			add_said(w, i);
 		}
 	} else if (w->system_host == w->v->n) {
 		add_part(w, &w->c->system, m->content);
@@ -377,7 +393,9 @@ write_all(const struct chat_writer *w)
 	for (i = tells && is_system(v->messages); i < v->n; i++) {
 		add_message(w, i);
 	}
-	rt_text_add(w->out, "%s%s", goes_on(w, v->n) ? "" : w->c->answer,
+	rt_text_add(w->out, "%s%s",
+		    v->no_answer || follows_results(w, v->n) ? ""
+							     : w->c->answer,
 		    v->calls_next && f->mark ? f->mark : "");
 }
 

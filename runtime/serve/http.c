@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "runtime/serve/metrics.h"
+#include "runtime/serve/token_paths.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
 
@@ -87,8 +88,8 @@ struct http_exchange {
 
 typedef enum MHD_Result http_answer(struct http_exchange *x);
 
-static http_answer complete_text, complete_chat, list_models, show_model,
-	show_health, show_metrics;
+static http_answer complete_text, complete_chat, tokenize, detokenize,
+	list_models, show_model, show_health, show_metrics;
 
 /* A path that ends in `/` is that of all that begin so. */
 static const struct http_route {
@@ -98,6 +99,8 @@ static const struct http_route {
 } routes[] = {
 	{ "POST", "/v1/completions", true, complete_text },
 	{ "POST", "/v1/chat/completions", true, complete_chat },
+	{ "POST", "/tokenize", true, tokenize },
+	{ "POST", "/detokenize", true, detokenize },
 	{ "GET", "/v1/models", true, list_models },
 	{ "GET", "/v1/models/", true, show_model },
 	{ "GET", "/health", false, show_health },
@@ -163,7 +166,8 @@ add_model(struct rt_text *t, const struct http_exchange *x)
 	rt_text_add(t, "{\"id\":");
 	rt_text_string(t, rt_service_model(x->http->service));
 	rt_text_add(t, ",\"object\":\"model\",\"created\":0,"
-		    "\"owned_by\":\"llmc\"}");
+		    "\"owned_by\":\"llmc\",\"max_model_len\":%lld}",
+		    (long long)rt_service_context(x->http->service));
 }
 
 static enum MHD_Result
@@ -371,6 +375,52 @@ complete_chat(struct http_exchange *x)
 	return complete(x, true);
 }
 
+/* ---- tokens ---- */
+
+static enum MHD_Result
+answer_tokens(struct http_exchange *x, bool text)
+{
+	struct rt_service *s = x->http->service;
+	struct rt_text out = { .alloc = rt_alloc_or_libc(NULL) };
+	struct rt_error err = { .message = "" };
+	const char *model = NULL;
+	enum MHD_Result sent;
+	enum rt_status status;
+
+	rt_text_add(&x->body, "%s", "");
+	if (x->body.failed) {
+		status = rt_no_memory(&err, NULL);
+	} else if (text) {
+		status = rt_tokens_text(rt_service_codec(s), &x->body, &out,
+					&model, &err);
+	} else {
+		status = rt_tokens_of(rt_service_codec(s),
+				      rt_service_context(s), &x->body, &out,
+				      &model, &err);
+	}
+	if (status == RT_OK &&
+	    (!model || strcmp(model, rt_service_model(s)) == 0)) {
+		return send_text(x, 200, &out, "application/json", no_header);
+	}
+	sent = status == RT_OK ? refuse_model(x, model)
+		: send_error(x, status == RT_NOMEM ? 500 : 400, err.message,
+			     no_header);
+	rt_text_release(&out);
+	return sent;
+}
+
+static enum MHD_Result
+tokenize(struct http_exchange *x)
+{
+	return answer_tokens(x, false);
+}
+
+static enum MHD_Result
+detokenize(struct http_exchange *x)
+{
+	return answer_tokens(x, true);
+}
+
 /* ---- requests ---- */
 
 static const char *
@@ -435,8 +485,9 @@ is_refused_early(struct http_exchange *x, const char *method, const char *path,
 	}
 	if (!other) {
 		*result = send_error(x, 404, "there is nothing here: "
-			"/v1/completions, /v1/chat/completions, /v1/models, "
-			"/health and /metrics are there", no_header);
+			"/v1/completions, /v1/chat/completions, /tokenize, "
+			"/detokenize, /v1/models, /health and /metrics are "
+			"there", no_header);
 	} else if (!x->route) {
 		*result = send_error(x, 405, strcmp(other->method, "GET") == 0
 			? "this is asked with GET" : "this is asked with POST",

@@ -463,8 +463,8 @@ write_whole(struct rt_reply *r)
 /* ---- texts that end an answer ---- */
 
 /*
- * Cuts the text before the first of them.  If there is none, `plain` goes to
- * where one may begin that has not come to its end.
+ * Cuts the text before or after the first of them.  If there is none, `plain`
+ * goes to where one may begin that has not come to its end.
  */
 static void
 find_stop(struct rt_choice *c)
@@ -474,6 +474,8 @@ find_stop(struct rt_choice *c)
 	const char *text = c->text.at;
 
 	for (c->plain = n; at < n; at++) {
+		size_t stop = SIZE_MAX;	/* the shortest that is there */
+
 		for (i = 0; i < q->nstops; i++) {
 			size_t len = strlen(q->stops[i]), left = n - at;
 			size_t same = len < left ? len : left;
@@ -482,12 +484,16 @@ find_stop(struct rt_choice *c)
 				continue;
 			}
 			if (same == len) {
-				c->text.n = c->plain = at;
-				c->text.at[at] = '\0';
-				c->cut = true;
-				return;
+				stop = len < stop ? len : stop;
 			}
 			c->plain = at < c->plain ? at : c->plain;
+		}
+		if (stop < SIZE_MAX) {
+			c->plain = at + (q->keeps_stop ? stop : 0);
+			c->text.n = c->plain;
+			c->text.at[c->plain] = '\0';
+			c->cut = true;
+			return;
 		}
 	}
 }

@@ -32,6 +32,7 @@ static const struct field fields[] = {
 	{ "stop", BOTH, STOP, 0, 0, 0 },
 	{ "stop_token_ids", BOTH, STOP_IDS, 0, 0, 0 },
 	{ "ignore_eos", BOTH, FLAG, AT(ignore_eos), 0, 0 },
+	{ "include_stop_str_in_output", BOTH, FLAG, AT(keeps_stop), 0, 0 },
 	{ "logprobs", TEXT, LOGPROBS, AT(top), 0, RT_TOP_MOST },
 	{ "logprobs", CHAT, FLAG, AT(logprobs), 0, 0 },
 	{ "top_logprobs", CHAT, WHOLE, AT(top), 0, RT_TOP_MOST },
@@ -57,7 +58,9 @@ static const struct field fields[] = {
 	/* prompts that begin alike share their keys, and no answer shows it */
 	{ "cache_prompt", BOTH, IGNORED, 0, 0, 0 },
 	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
-	{ "add_generation_prompt", CHAT, ALWAYS, 0, 0, 0 },
+	{ "add_special_tokens", TEXT, ALWAYS, 0, 0, 0 },
+	{ "add_generation_prompt", CHAT, FLAG, AT(begins), 0, 0 },
+	{ "continue_final_message", CHAT, FLAG, AT(goes_on), 0, 0 },
 	{ "best_of", TEXT, REFUSED, 0, 0, 0 },
 	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
 	{ "functions", CHAT, REFUSED, 0, 0, 0 },
@@ -355,6 +358,25 @@ read_body(struct request_reader *x)
 	return rt_json_end(&x->j, " \t\r\n");
 }
 
+/* Where an answer begins, in a conversation. */
+static bool
+check_begin(struct request_reader *x)
+{
+	const struct rt_request *r = x->r;
+
+	if (r->goes_on && r->begins) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL,
+			"'continue_final_message' goes on in the last message, "
+			"so 'add_generation_prompt' is false beside it");
+	}
+	if (!r->begins && rt_request_must_call(r)) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'tool_choice' asks "
+			"for a call, which an answer begins with, so "
+			"'add_generation_prompt' is true beside it");
+	}
+	return true;
+}
+
 static bool
 check_request(struct request_reader *x)
 {
@@ -364,7 +386,7 @@ check_request(struct request_reader *x)
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "'%s' is missing",
 				    r->chat ? "messages" : "prompt");
 	}
-	if (r->chat && !(rt_request_check_tools(x) &&
+	if (r->chat && !(check_begin(x) && rt_request_check_tools(x) &&
 			 rt_request_conversation(x))) {
 		return false;
 	}
@@ -408,6 +430,7 @@ rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
 		.j = { .text = body, .len = n, .err = err } };
 
 	*r = (struct rt_request){ .chat = chat, .n = 1, .most = -1,
+		.begins = true,
 		.draw = rt_draw_plain(),
 		.tools = { .several = true,
 			   .json.alloc = rt_alloc_or_libc(NULL) },

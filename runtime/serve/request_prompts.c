@@ -272,6 +272,7 @@ rt_request_conversation(struct request_reader *x)
 		.n = r->nmessages, .calls = r->calls, .tools = r->tools.at,
 		.ntools = rt_request_may_call(r) ? r->tools.n : 0,
 		.json = r->tools.json.at ? r->tools.json.at : "",
+		.no_answer = !r->begins, .goes_on = r->goes_on,
 		.calls_next = rt_request_must_call(r) };
 	enum rt_status status;
 

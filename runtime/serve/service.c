@@ -223,6 +223,12 @@ rt_service_model(const struct rt_service *s)
 	return s->o.model;
 }
 
+int64_t
+rt_service_context(const struct rt_service *s)
+{
+	return s->o.engine->context;
+}
+
 /* ---- submitting ---- */
 
 /* The tokens that an answer may have, if the request does not say. */

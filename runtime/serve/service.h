@@ -62,6 +62,8 @@ void rt_service_wait_left(struct rt_service *s);
 
 struct rt_codec *rt_service_codec(const struct rt_service *s);
 const char *rt_service_model(const struct rt_service *s);
+/* The most tokens of a prompt and its answer. */
+int64_t rt_service_context(const struct rt_service *s);
 /* Owns the request from here on, on failure as well. */
 enum rt_submitted rt_service_submit(struct rt_service *s,
 				    struct rt_request *request,

@@ -2,8 +2,8 @@
 
     python3 openai_client.py BUILD/tests/unit/serve/serve-fake
 
-Completes, chats, streams, calls functions, lists models, counts, and is
-refused.  Needs the package `openai`; run by hand.
+Completes, chats, streams, calls functions, lists models, counts, asks as of
+vLLM's server, and is refused.  Needs the package `openai`; run by hand.
 """
 import concurrent.futures
 import json
@@ -107,6 +107,35 @@ def structured(client):
     assert "#/contains in the schema is no keyword" in why
 
 
+def like_vllm(client):
+    """Fields that vLLM's server has beside OpenAI's."""
+    ask = dict(model="fake", max_tokens=40,
+               messages=[{"role": "user", "content": "Hi"}])
+
+    def answer(seed, **fields):
+        return client.chat.completions.create(
+            **ask, seed=seed, extra_body=fields).choices[0].message.content
+
+    for seed in range(10):
+        assert answer(seed, guided_choice=["yes", "no"]) in ("yes", "no")
+        assert re.fullmatch("[a-c]{3}", answer(seed, guided_regex="[a-c]{3}"))
+        assert answer(seed, structured_outputs={"choice": ["a b", "c"]}) in (
+            "a b", "c")
+        assert json.loads(answer(seed, structured_outputs={
+            "json": {"enum": [1, None]}})) in (1, None)
+    c = client.chat.completions.create(
+        model="fake", seed=1, max_tokens=5, messages=[
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "So"}],
+        extra_body={"continue_final_message": True,
+                    "add_generation_prompt": False})
+    assert c.usage.completion_tokens == 5
+    tokens = client.post("../tokenize", cast_to=object,
+                         body={"prompt": "Hi"})["tokens"]
+    assert client.post("../detokenize", cast_to=object,
+                       body={"tokens": tokens})["prompt"] == "Hi"
+
+
 def calls(client, several):
     """Functions are called, one and several; a stream has the same calls."""
     tools = [{"type": "function", "function": {
@@ -179,12 +208,14 @@ def many(client):
 
 
 def main():
-    for chat_template in ("chatml", "llama-3", "mistral"):
+    for chat_template in ("chatml", "llama-3", "mistral", "mistral-v7",
+                          "mistral-v11", "mistral-v13", "phi-4-mini",
+                          "deepseek"):
         p, client = start(sys.argv[1], "chat=" + chat_template,
                           "context=8192")
-        # bytes have no token that ends an answer, as several calls of
-        # chatml do
-        several = (lambda seed: False) if chat_template == "chatml" else (
+        # bytes have no token that ends an answer, as several calls of these do
+        endless = chat_template in ("chatml", "mistral-v11", "mistral-v13")
+        several = (lambda seed: False) if endless else (
             lambda seed: seed % 2 == 0)
         try:
             calls(client, several)
@@ -198,6 +229,7 @@ def main():
         chat(client)
         again(client)
         structured(client)
+        like_vllm(client)
         assert client.models.retrieve("fake").id == "fake"
         refused(openai.NotFoundError, lambda: client.models.retrieve("x"))
         many(client)

@@ -195,6 +195,33 @@ done
 gets 200 '"text"' $c '{"prompt":"a","max_tokens":1}'
 [ "$(metric sequences_running)" -eq 0 ] || bad 'something still runs'
 
+# ---- tokens ----
+
+gets 200 '{"count":2,"max_model_len":' /tokenize '{"prompt":"ab"}'
+gets 200 '"tokens":[97,98],"token_strs":null}' /tokenize '{"prompt":"ab"}'
+gets 200 '"tokens":[7,8],' /tokenize '{"prompt":[7,8],"model":"fake"}'
+gets 200 '{"prompt":"a\"b"}' /detokenize '{"model":null,"tokens":[97,34,98]}'
+gets 200 '{"prompt":""}' /detokenize '{"tokens":[]}'
+gets 400 "'prompt' is one text" /tokenize '{"prompt":["a","b"]}'
+gets 400 "'prompt' is missing" /tokenize '{}'
+gets 400 "'tokens' is missing" /detokenize '{}'
+gets 400 "'tokens' has the token 256" /detokenize '{"tokens":[256]}'
+gets 400 "no field 'token'" /detokenize '{"token":[1]}'
+gets 400 'error' /detokenize '{"tokens":[-1]}'
+gets 404 "no model 'x'" /tokenize '{"prompt":"a","model":"x"}'
+gets 404 "no model 'x'" /detokenize '{"tokens":[1],"model":"x"}'
+gets 405 'asked with POST' /tokenize '' -X GET
+hi='"messages":[{"role":"user","content":"Hi"}]'
+gets 200 '"count":' /tokenize "{$hi}"
+count=$(sed 's/.*"count":\([0-9]*\).*/\1/' out)
+gets 200 "\"prompt_tokens\":$count," /v1/chat/completions \
+	"{$hi,\"max_tokens\":1}"
+for size in 1 7 30 100 1000 20000; do
+	head -c $size /dev/urandom >garbage
+	gets 400 error /tokenize @garbage
+	gets 400 error /detokenize @garbage
+done
+
 # ---- nothing leaks ----
 
 small='{"prompt":"a","max_tokens":2}'

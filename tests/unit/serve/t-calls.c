@@ -34,6 +34,10 @@ static const struct {
 	{ "{\"tool_choice\":\"auto\",\"tools\":[]," HI "}", NULL },
 	{ "{\"tool_choice\":\"required\"," HI "}", "'tool_choice' asks for a "
 	  "call, and there are no 'tools'" },
+	{ "{\"tool_choice\":\"required\"," TOOLS "," HI ","
+	  "\"add_generation_prompt\":false}", "'tool_choice' asks for a call, "
+	  "which an answer begins with, so 'add_generation_prompt' is true "
+	  "beside it" },
 	{ "{\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":"
 	  "\"set\"}}," TOOLS "," HI "}", "'tool_choice' is a function that is "
 	  "not in 'tools'" },

@@ -235,7 +235,19 @@ static const struct {
 	  "\"type\": \"json_object\"}, \"prompt\": \"a\"}", NULL },
 	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"type\\\": "
 	  "\\\"string\\\"}\", \"json_schema\": null}", NULL },
-	{ false, "{\"prompt\": \"a\", \"guided_choice\": [\"b\", \"c\"]}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}"
+	  "], \"continue_final_message\": true, \"add_generation_prompt\": "
+	  "false}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}"
+	  "], \"continue_final_message\": true}", "'continue_final_message' "
+	  "goes on in the last message, so 'add_generation_prompt' is false "
+	  "beside it" },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}"
+	  "], \"continue_final_message\": true, \"add_generation_prompt\": "
+	  "false}", "an answer goes on in a last message that is the "
+	  "assistant's and has no calls" },
+	{ false, "{\"prompt\": \"a\", \"guided_choice\": [\"b\", \"c\"]}",
+	  NULL },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
 	  "\"guided_regex\": \"[0-9]+\"}", NULL },
 	{ false, "{\"prompt\": \"a\", \"structured_outputs\": {\"json\": null, "
@@ -410,7 +422,8 @@ draw(uint32_t below)
 }
 
 static struct rt_reply *
-open_reply(bool chat, bool stream, const char *const *stops, size_t nstops)
+open_reply(bool chat, bool stream, const char *const *stops, size_t nstops,
+	   bool keeps)
 {
 	struct rt_error err = { .message = "" };
 	struct rt_request q;
@@ -423,6 +436,7 @@ open_reply(bool chat, bool stream, const char *const *stops, size_t nstops)
 	assert_int_equal(rt_request_read(&q, chat, body, strlen(body), &bytes,
 					 &err), RT_OK);
 	q.stream = stream;
+	q.keeps_stop = keeps;
 	for (i = 0; i < nstops; i++) {
 		q.stops[q.nstops++] = stops[i];
 	}
@@ -498,15 +512,16 @@ read_stream(struct rt_reply *r, struct rt_text *out)
 	}
 }
 
-/* What the answer is by definition: all of the text, up to the first stop. */
+/* What the answer is by definition: all of the text, up to the first stop or
+ * to the end of the shortest that is there. */
 static void
 define(const unsigned char *tokens, size_t n, const char *const *stops,
-       size_t nstops, struct rt_text *out)
+       size_t nstops, bool keeps, struct rt_text *out)
 {
 	struct rt_error err = { .message = "" };
 	uint32_t ids[64];
 	char *text = NULL;
-	size_t len = 0, at, i;
+	size_t len = 0, kept = 0, at, i;
 
 	for (i = 0; i < n; i++) {
 		ids[i] = tokens[i];
@@ -515,13 +530,15 @@ define(const unsigned char *tokens, size_t n, const char *const *stops,
 				   &err), RT_OK);
 	for (at = 0; at < len; at++) {
 		for (i = 0; i < nstops; i++) {
-			if (strncmp(text + at, stops[i], strlen(stops[i])) ==
-			    0) {
+			size_t stop = strlen(stops[i]);
+
+			if (strncmp(text + at, stops[i], stop) == 0) {
+				kept = kept == 0 || stop < kept ? stop : kept;
 				len = at;
 			}
 		}
 	}
-	rt_text_bytes(out, text, len);
+	rt_text_bytes(out, text, len + (keeps ? kept : 0));
 	free(text);
 }
 
@@ -540,6 +557,7 @@ test_streams(void **state)
 		const char *stops[3];
 		unsigned char tokens[40];
 		size_t n = 1 + draw(12), nstops = draw(4), taken;
+		bool keeps = draw(3) == 0;
 		struct rt_reply *r;
 
 		for (i = 0; i < n; i++) {
@@ -549,12 +567,12 @@ test_streams(void **state)
 		for (i = 0; i < nstops; i++) {
 			stops[i] = all[draw(6)];
 		}
-		define(tokens, n, stops, nstops, &want);
-		r = open_reply(false, false, stops, nstops);
+		define(tokens, n, stops, nstops, keeps, &want);
+		r = open_reply(false, false, stops, nstops, keeps);
 		taken = feed(r, tokens, n);
 		read_text(r->out.at, r->out.n, &got);
 		rt_reply_free(r);
-		r = open_reply(false, true, stops, nstops);
+		r = open_reply(false, true, stops, nstops, keeps);
 		assert_int_equal(feed(r, tokens, n), taken);
 		read_stream(r, &parts);
 		rt_reply_free(r);
@@ -574,7 +592,7 @@ static void
 test_objects(void **state)
 {
 	static const char *const stop = "!";
-	struct rt_reply *r = open_reply(true, false, &stop, 1);
+	struct rt_reply *r = open_reply(true, false, &stop, 1, false);
 
 	(void)state;
 	feed(r, (const unsigned char *)"Hi!", 3);
@@ -586,7 +604,7 @@ test_objects(void **state)
 		"\"usage\":{\"prompt_tokens\":51,\"completion_tokens\":3,"
 		"\"total_tokens\":54}}");
 	rt_reply_free(r);
-	r = open_reply(true, true, NULL, 0);
+	r = open_reply(true, true, NULL, 0, false);
 	feed(r, (const unsigned char *)"H", 1);
 	assert_non_null(strstr(r->out.at, "\"choices\":[{\"index\":0,\"delta\":"
 		"{\"role\":\"assistant\",\"content\":\"H\"},\"logprobs\":null,"
@@ -595,7 +613,7 @@ test_objects(void **state)
 		"\"logprobs\":null,\"finish_reason\":\"length\"}]}\n\n"
 		"data: [DONE]\n\n"));
 	rt_reply_free(r);
-	r = open_reply(true, true, NULL, 0);
+	r = open_reply(true, true, NULL, 0, false);
 	rt_reply_fail(r, "the \"engine\" failed");
 	assert_string_equal(r->out.at, "data: {\"error\":{\"message\":"
 		"\"the \\\"engine\\\" failed\",\"type\":\"server_error\","
@@ -607,7 +625,7 @@ test_objects(void **state)
 static void
 test_token_bytes(void **state)
 {
-	struct rt_reply *r = open_reply(true, false, NULL, 0);
+	struct rt_reply *r = open_reply(true, false, NULL, 0, false);
 
 	(void)state;
 	r->request.logprobs = true;

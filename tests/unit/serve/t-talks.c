@@ -238,6 +238,43 @@ test_after_results(void **state)
 	rt_request_release(&q);
 }
 
+/* An answer goes on in the last message, or nothing begins one. */
+static void
+test_ends(void **state)
+{
+	static const char talk[] = "{\"messages\": [{\"role\": \"user\", "
+		"\"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": "
+		"\"So\"}], \"add_generation_prompt\": false%s}";
+	static const char *const ends[][2] = {
+		{ "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nSo",
+		  "<|im_end|>\n" },
+		{ "<|begin_of_text|><|start_header_id|>user<|end_header_id|>"
+		  "\n\nHi<|eot_id|><|start_header_id|>assistant"
+		  "<|end_header_id|>\n\nSo", "<|eot_id|>" },
+		{ "<s>[INST] Hi[/INST] So", "</s>" },
+	};
+	struct rt_error err;
+	struct rt_request q;
+	char body[512], want[512];
+	int i;
+
+	(void)state;
+	for (i = CHATML; i <= MISTRAL; i++) {
+		snprintf(body, sizeof body, talk,
+			 ", \"continue_final_message\": true");
+		read_request(&q, &codec[i], body, &err);
+		assert_string_equal(err.message, "");
+		assert_prompt(&q, ends[i][0]);
+		rt_request_release(&q);
+		snprintf(body, sizeof body, talk, "");
+		read_request(&q, &codec[i], body, &err);
+		assert_string_equal(err.message, "");
+		snprintf(want, sizeof want, "%s%s", ends[i][0], ends[i][1]);
+		assert_prompt(&q, want);
+		rt_request_release(&q);
+	}
+}
+
 int
 main(void)
 {
@@ -245,6 +282,7 @@ main(void)
 		cmocka_unit_test(test_talks),
 		cmocka_unit_test(test_two_calls),
 		cmocka_unit_test(test_after_results),
+		cmocka_unit_test(test_ends),
 	};
 
 	return cmocka_run_group_tests(tests, open_codecs, close_codecs);
