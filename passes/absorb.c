@@ -54,6 +54,7 @@ struct latents {
 struct absorb {
 	struct ir_module *m;
 	uint32_t *uses;		/* by value: how often it is read */
+	value_id *feeds;	/* by value: the attention it feeds alone; or 0 */
 	dim_id one;		/* of the one kv head */
 	dim_id latent;		/* the last one that was made; or 0 */
 	region_id r;		/* where new nodes go */
@@ -129,11 +130,14 @@ find_linear(const struct absorb *x, value_id v, dim_id head, struct linear *p)
 
 /* Whether all that reads v, in the region of attention, ends in that. */
 static bool
-feeds_alone(const struct absorb *x, const struct ir_region *r, value_id v,
+feeds_alone(struct absorb *x, const struct ir_region *r, value_id v,
 	    value_id attention)
 {
 	uint32_t i, k, found = 0;
 
+	if (x->feeds[v] == attention) {
+		return true;
+	}
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
 		uint32_t reads = 0;
@@ -151,6 +155,9 @@ feeds_alone(const struct absorb *x, const struct ir_region *r, value_id v,
 		     !feeds_alone(x, r, n->result, attention))) {
 			return false;
 		}
+	}
+	if (found == x->uses[v]) {
+		x->feeds[v] = attention;
 	}
 	return found == x->uses[v];
 }
@@ -192,7 +199,7 @@ same_rows(const struct ir_module *m, value_id a, value_id b)
 }
 
 static bool
-find_latents(const struct absorb *x, const struct ir_region *r, node_id id,
+find_latents(struct absorb *x, const struct ir_region *r, node_id id,
 	     struct latents *out)
 {
 	const struct ir_node *n = ir_node(x->m, id);
@@ -460,6 +467,7 @@ count_uses(struct absorb *x)
 	node_id id;
 
 	x->uses = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *x->uses);
+	x->feeds = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *x->feeds);
 	ir_reach(m, &m->ctx->tmp, &reached);
 	for (id = 1; id < m->nodes.n; id++) {
 		const struct ir_node *n = ir_node(m, id);
