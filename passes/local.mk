@@ -220,6 +220,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_ways.c \
 	%D%/search/search_zero.c \
 	%D%/serve/serve.h \
+	%D%/serve/serve_cached.c \
 	%D%/serve/serve_model.c \
 	%D%/serve/serve_other.c \
 	%D%/serve/serve_price.c \

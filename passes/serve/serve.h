@@ -117,12 +117,19 @@ struct serve_item {
 	double weight_bytes;	/* of an element; 0: no operand is a weight */
 	bool narrows;		/* a layer's weight */
 	bool stays;		/* however others are stored */
+	/* SERVE_DOT, SERVE_MAP: its rows are all keys of the step's sequences,
+	 * which it computes of the cache */
+	bool of_keys;
 	bool is_expert;		/* rows choose among such weights */
 	/* SERVE_ATTENTION, of one sequence on one rank */
 	double heads, kv, d, v;
 	double cached;		/* elements that a token has in the cache */
 	double cached_bytes;	/* of one of them, as declared */
-	bool latent;		/* keys are computed from what is cached */
+	/* of what is cached keys are computed: by an engine that attends to the
+	 * latents where it decodes; or all of them in each step, so many
+	 * elements of a token (0: none) */
+	bool latent;
+	double computed;
 	double window;		/* 0: all keys */
 	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side; SERVE_DOT:
 	 * what its maps would move if they were a kernel of their own */
@@ -165,6 +172,7 @@ struct serve_model {
 	int64_t context;	/* the model's own length */
 	int64_t experts;	/* of the largest layer; 0: none */
 	int64_t heads;		/* the most of any attention */
+	bool absorbs;		/* as serve_open was told */
 	struct pass_sums sums;
 };
 
@@ -183,6 +191,16 @@ void serve_program(const struct serve_model *s, const struct target *t,
 		   struct serve_program *out);
 /* Ranks of a stage that have sequences of their own. */
 int64_t serve_apart(const struct serve_split *s);
+
+/* ---- serve_cached.c ------------------------------------------------------ */
+
+/*
+ * Marks the values that a region computes of what is cached, up to attention;
+ * where that reads the cache itself as keys, its values are a part of them.
+ * By value.
+ */
+void serve_find_computed(const struct ir_module *m, region_id id,
+			 bool *of_cache);
 
 /* ---- serve_price.c: the time and the memory of a step ------------------ */
 

@@ -134,7 +134,8 @@ serve_open(struct ir_module *m, struct memo *memo, bool absorbs,
 	struct pass_ctx p = { .ctx = m->ctx, .stats = &stats, .memo = memo };
 	size_t i;
 
-	*out = (struct serve_model){ .m = m, .memo = memo };
+	*out = (struct serve_model){ .m = m, .memo = memo,
+				     .absorbs = absorbs };
 	if (!pass_keep_logits(m)) {
 		return false;
 	}
@@ -216,6 +217,7 @@ struct serve_reading {
 	struct ir_module *m;
 	struct arena *a;
 	struct serve_program *out;
+	bool *of_cache;	/* by value: it is computed of what is cached */
 };
 
 /* Ranks from one to the next along an axis: those of the axes inside it. */
@@ -330,6 +332,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	const struct kernel_attention *at = k->work->attention;
 	const struct ir_node *n = price_main_node(r->m, k, IRF_PAIRS, 0);
 	const value_id *args = ir_args(r->m, n);
+	bool computes;
 
 	x->work = SERVE_ATTENTION;
 	x->heads = at->heads;
@@ -341,13 +344,33 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	if (ir_attr(r->m, n, IR_ATTR_UNCACHED)) {
 		latent_of(r, region, x);
 		/* what attends to the cache itself has nothing to compute */
-		x->latent = ir_node(r->m, r->m->values.at[args[1]].node)->op !=
-			    IR_CACHE;
+		computes = ir_node(r->m, r->m->values.at[args[1]].node)->op !=
+			   IR_CACHE;
+		x->latent = computes && !r->s->absorbs;
+		x->computed = !computes || x->latent ? 0 :
+			      per_position(r, args[1]) +
+			      per_position(r, args[2]);
 	} else {
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);
 		x->cached_bytes = elem_bytes(r->m, args[1]);
 	}
+}
+
+/* Whether the kernel's rows are all keys, which a program has to compute. */
+static bool
+is_of_keys(const struct serve_reading *r, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n && r->s->absorbs; i++) {
+		const struct ir_node *n = ir_node(r->m, k->nodes.at[i]);
+
+		if (n->result && r->of_cache[n->result]) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* ---- all kinds ---- */
@@ -442,7 +465,7 @@ add_kernel(struct serve_reading *r, const struct kernel *k,
 	   const struct kernel *twice, const struct ir_region *region,
 	   struct serve_part *part, double times)
 {
-	struct serve_item x = { .times = times };
+	struct serve_item x = { .times = times, .of_keys = is_of_keys(r, k) };
 	const struct kernel_coll *c = &k->work->coll;
 
 	if (k->kind == KERNEL_CONTRACTION) {
@@ -697,6 +720,8 @@ read_kernels(struct serve_reading *r, const struct serve_model *s)
 	}
 	set_size(r->m, s->batch, rows);
 	set_size(r->m, s->seq, s->context);
+	r->of_cache = arena_alloc(&r->m->ctx->perm, r->m->values.n);
+	serve_find_computed(r->m, body, r->of_cache);
 	read_parts(r, body, a->top, b->top);
 	return !r->out->why;
 }

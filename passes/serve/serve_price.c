@@ -217,6 +217,15 @@ reads_of(const struct serve_item *x, const struct serve_asked *q)
 	return q->heads_apart && !x->latent ? x->heads / x->kv : 1;
 }
 
+/* Of a key of a sequence that decodes: what is cached, or where a step has
+ * computed keys, these. */
+static double
+key_bytes(const struct serve_item *x, const struct serve_asked *q)
+{
+	return x->computed > 0 ? x->computed * cost_rate_bytes(x->rate)
+			       : cached_bytes(x, q) * reads_of(x, q);
+}
+
 static void
 add_attention(const struct stepping *s, const struct serve_item *x,
 	      struct serve_time *out)
@@ -231,7 +240,7 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 			.keys = keys_of(x, l->keys),
 			.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
 			.latent = x->latent ? x->cached : 0,
-			.bytes = cached_bytes(x, s->q) * reads_of(x, s->q),
+			.bytes = key_bytes(x, s->q),
 			.rate = x->rate
 		};
 		struct cost c = cost_keys(d, &k);
@@ -278,13 +287,25 @@ add_sort(const struct stepping *s, struct serve_time *out)
 
 /* ---- a part, a stage, a step ---- */
 
+/* All keys of a step, on each rank. */
+static double
+step_keys(const struct stepping *s)
+{
+	const struct serve_load *l = s->load;
+	double keys = l->decoding * l->keys + l->prompts * l->before + l->chunk;
+
+	return fmax(keys / s->ranks, 1);
+}
+
 static void
 add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	 struct serve_time *out)
 {
-	double bytes = at(x->bytes, rows);
 	struct cost_group group = x->group;
+	double bytes;
 
+	rows = x->of_keys ? step_keys(s) : rows;
+	bytes = at(x->bytes, rows);
 	switch (x->work) {
 	case SERVE_DOT:
 		add_dot(s, x, rows, out);

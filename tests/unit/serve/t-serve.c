@@ -42,16 +42,20 @@
 	");\n" \
 	"  x = x + linear(a -> hidden);\n"
 
-#define MLA \
+#define LATENT(r) \
 	"  n = rmsnorm(x, eps = 1e-5);\n" \
 	"  qn, qr = split(linear(n -> heads, qk), qk -> nope, rot);\n" \
 	"  l, r = split(linear(n -> kvr), kvr -> rank, rot);\n" \
 	"  l = cache(rmsnorm(l, eps = 1e-6));\n" \
-	"  r = cache(rope(r));\n" \
+	"  r = " r ";\n" \
 	"  kn, v = split(linear(l -> heads, kvo), kvo -> nope, vd);\n" \
 	"  a = attention(concat(qn, rope(qr) -> qk), concat(kn, r -> qk),\n" \
 	"    v, causal, uncached);\n" \
 	"  x = x + linear(a -> hidden);\n"
+
+#define MLA LATENT("cache(rope(r))")
+/* keys are rotated again in each step */
+#define TURNED LATENT("rope(cache(r))")
 
 #define DENSE \
 	"  m = rmsnorm(x, eps = 1e-5);\n" \
@@ -86,7 +90,7 @@ struct served {
 };
 
 static void
-open_model(struct served *s, const char *text)
+open_as(struct served *s, const char *text, bool absorbs)
 {
 	struct ir_module *m;
 	uint32_t base;
@@ -96,10 +100,16 @@ open_model(struct served *s, const char *text)
 	source_add(&s->c.sources, "model", text, strlen(text), &base);
 	m = fe_compile(&s->c, s->c.sources.files.n - 1);
 	assert_non_null(m);
-	assert_true(serve_open(m, NULL, true, &s->model));
+	assert_true(serve_open(m, NULL, absorbs, &s->model));
 	assert_true(fe_target(&s->c, "h100x8", &s->target));
 	s->asked = (struct serve_asked){ .prompt = 768, .output = 256,
 					 .context = 1024 };
+}
+
+static void
+open_model(struct served *s, const char *text)
+{
+	open_as(s, text, true);
 }
 
 static void
@@ -271,6 +281,56 @@ static void
 check_even(double a, double b, double c)
 {
 	assert_true(a < b && fabs((c - b) - (b - a)) < 1e-9 * c);
+}
+
+static const struct serve_item *
+attention_of(const struct serve_program *p)
+{
+	uint32_t i = 0;
+
+	while (p->part[1].items.at[i].work != SERVE_ATTENTION) {
+		i++;
+	}
+	return &p->part[1].items.at[i];
+}
+
+/* Of latents a program has one head of keys, as long as what is cached; one
+ * that has to compute keys does so for all of them; engines read latents. */
+static void
+test_latents(void **state)
+{
+	static const struct {
+		const char *text;
+		bool absorbs;
+		double kv, d, v, computed;
+	} cases[] = {
+		{ MODEL(MLA, DENSE), true, 1, RANK + ROT, RANK, 0 },
+		{ MODEL(TURNED, DENSE), true, HEADS, 2 * HD, HD,
+		  HEADS * 3 * HD },
+		{ MODEL(MLA, DENSE), false, HEADS, 2 * HD, HD, 0 }
+	};
+	struct serve_program p;
+	const struct serve_item *x;
+	struct served s;
+	size_t i;
+	double few, more;
+
+	(void)state;
+	for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		open_as(&s, cases[i].text, cases[i].absorbs);
+		program(&s, 1, 1, 1, &p);
+		x = attention_of(&p);
+		assert_true(x->kv == cases[i].kv && x->d == cases[i].d &&
+			    x->v == cases[i].v && x->heads == HEADS);
+		assert_true(x->cached == RANK + ROT);
+		assert_true(x->computed == cases[i].computed);
+		assert_true(x->latent == !cases[i].absorbs);
+		few = decode_time(&s, &p, 1, 4096).us[SERVE_CONTRACTIONS];
+		more = decode_time(&s, &p, 1, 65536).us[SERVE_CONTRACTIONS];
+		assert_true(cases[i].computed > 0 ? more > 2 * few
+						  : more == few);
+		ir_ctx_release(&s.c);
+	}
 }
 
 /* Maps and caches grow evenly with sequences, a cache with its keys too. */
@@ -771,6 +831,7 @@ main(void)
 		cmocka_unit_test(test_expert_weights),
 		cmocka_unit_test(test_narrow_weights),
 		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_latents),
 		cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_few_rows),
