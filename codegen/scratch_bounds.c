@@ -33,8 +33,8 @@ static const struct memory_scratch gpu = {
 	},
 	.fixed = 256,
 	.per_gathered = 4.5,
-	.sums = { COST_JOINT_ABOVE, COST_JOINT_HEAD, 4 * COST_JOINT_HEAD + 1,
-		  COST_JOINT_SCRATCH },
+	.sums = { COST_JOINT_ABOVE, COST_JOINT_HEAD,
+		  (4 * COST_JOINT_HEAD + 1) * 5 / 3.0, COST_JOINT_SCRATCH },
 	.packs = true
 };
 

@@ -256,6 +256,14 @@ struct cost_joint {
 
 /* Whether its sizes are those of such attention. */
 bool cost_joint_suits(const struct cost_gradients *g);
+/*
+ * Whether a block has two parts of the keys, one after the other, a late one
+ * and an early one, so that all blocks have as many tiles: with a causal mask.
+ */
+bool cost_joint_is_paired(const struct cost_gradients *g);
+/* The first tile of a head's queries that late keys add to, where there are
+ * pairs; tiles from there on have two sums. */
+int64_t cost_joint_late(const struct cost_gradients *g);
 /* Bytes of sums, and numbers, of so many heads of keys. */
 int64_t cost_joint_bytes(const struct cost_gradients *g, int64_t pairs);
 /* The fewest launches whose sums have space, and the best cluster.  False: no
@@ -277,6 +285,9 @@ double cost_gradients_least_us(const struct target_device *d, double pairs,
  * shared; a causal mask is of as many keys as queries. */
 double cost_forward_us(const struct target_device *d,
 		       const struct cost_gradients *g);
+/* The same of a kernel that issues so many instructions for a tile. */
+double cost_forward_of_us(const struct target_device *d,
+			  const struct cost_gradients *g, double slots);
 /* What kernels that have so many pairs of a query and a key together take at
  * least: the same, without whole tiles, items and launches. */
 double cost_forward_least_us(const struct target_device *d, double pairs,

@@ -6,33 +6,45 @@
  * Two warpgroups of a block multiply and compute, and each waits for what it
  * has multiplied.  So little of one overlaps with the other that a tile takes
  * as long as its products, at the stated rate, and the instructions that a
- * scheduler issues for it, one after the other, and SHOWN times that: what was
- * measured on an H200 is 1.11 times of it for attention forward (heads of 128,
- * docs/gpu.md) and 1.15 for two kernels (heads of 64), and what
- * FlashAttention-3 has published for an H100, which makes the five products by
- * the same instructions and adds in any order, 1.06 to 1.10 (574.7 TFLOP/s,
- * heads of 128, 16 of them, causal, 8192 tokens; pull request 1893 of
+ * scheduler issues for it, one after the other, and SHOWN times that.  What was
+ * measured on an H200 (docs/gpu.md) is 1.15 times of it for attention forward
+ * (heads of 128) and 1.30 for gradients by two kernels (heads of 64, where
+ * exponentials take their unit as long as all instructions are issued).  What
+ * FlashAttention-3 has published of five products for an H100, 574.7 TFLOP/s in
+ * any order, is 1.24 to 1.28, if its instructions are as many as llmc's (heads
+ * of 128, 16 of them, causal, 8192 tokens; pull request 1893 of
  * Dao-AILab/flash-attention).
  *
- * A fixed order of the sums of DQ costs a longer tail, since blocks with most
- * pairs must come last, waits, and turns.
+ * Instructions are those on the way that most tiles take.  Tiles on the
+ * diagonal are masked besides; and of an item of forward one tile more than the
+ * first is taken to raise references of weights, and so to rescale sums.
+ *
+ * A fixed order of the sums of DQ costs waits and turns, and without pairs of
+ * keys a longer tail, since blocks with most pairs of a query and a key must
+ * come last.
  */
 #include "passes/price/cost.h"
 
 #define RATE 2048	/* products of 16 bits in a cycle, of one unit */
-#define SHOWN 1.1
+#define SHOWN 1.25
+#define SHOWN_FORWARD 1.15
 /* Instructions that a scheduler issues for a tile of 128 keys and 64 queries:
- * two warps' of the main loop, in bench/gpu/sass.tsv.  Of one kernel; and of
- * two, besides those for each element of a head. */
-#define SLOTS_ONE 1386
-#define SLOTS_TWO 1354
-#define SLOTS_TWO_EACH 5.1
-/* The same of forward, for a tile of 128 queries and 128 keys: 633 of a warp
- * with heads of 128, 585 with heads of 64; and what an item, 128 queries of a
- * head, takes besides its tiles: 1033 of a warp. */
-#define SLOTS_FORWARD 1074
-#define SLOTS_FORWARD_EACH 1.5
-#define SLOTS_ITEM 2066
+ * two warps' of the main loop, `least` in bench/gpu/sass.tsv.  Of one kernel;
+ * of two, besides those for each element of a head; and of either for the two
+ * tiles of a block of keys that a causal mask cuts. */
+#define SLOTS_ONE 840
+#define SLOTS_TWO 918
+#define SLOTS_TWO_EACH 2.125
+#define MASKS_ONE 600
+#define MASKS_TWO 884
+/* The same of forward, for a tile of 128 queries and 128 keys: 355 of a warp
+ * with heads of 128, 346 with heads of 64; what an item, 128 queries of a head,
+ * takes besides its tiles, 1031 of a warp, and a tile that raises references;
+ * and its mask. */
+#define SLOTS_FORWARD 674
+#define SLOTS_FORWARD_EACH 0.28
+#define SLOTS_ITEM (2062 + 316)
+#define MASKS_FORWARD 290
 #define FORWARD_QUERIES 128
 /* Of a tile of gradients. */
 #define TILE_PAIRS ((double)(COST_JOINT_KEYS * COST_JOINT_QUERIES))
@@ -73,11 +85,27 @@ cost_joint_suits(const struct cost_gradients *g)
 	       (!g->causal || g->queries == g->keys);
 }
 
+bool
+cost_joint_is_paired(const struct cost_gradients *g)
+{
+	return g->causal && g->keys > COST_JOINT_KEYS;
+}
+
+/* Of an odd number of parts of the keys the middle one is late, and alone. */
+int64_t
+cost_joint_late(const struct cost_gradients *g)
+{
+	return blocks_of(g->keys, COST_JOINT_KEYS) / 2 *
+	       (COST_JOINT_KEYS / COST_JOINT_QUERIES);
+}
+
 int64_t
 cost_joint_bytes(const struct cost_gradients *g, int64_t pairs)
 {
-	int64_t tiles = pairs * g->shared *
-			blocks_of(g->queries, COST_JOINT_QUERIES);
+	int64_t of_head = blocks_of(g->queries, COST_JOINT_QUERIES);
+	int64_t again = cost_joint_is_paired(g) ? of_head - cost_joint_late(g)
+						: 0;
+	int64_t tiles = pairs * g->shared * (of_head + again);
 	int64_t elems = COST_JOINT_QUERIES * COST_JOINT_HEAD;
 
 	return (4 * tiles * (elems + 1) + 4 + 15) / 16 * 16;
@@ -118,35 +146,59 @@ longest(const struct cost_gradients *g)
 	       (cycles > turn ? cycles : turn);
 }
 
+/* Cycles of what follows the sums of one kernel, of each launch. */
+static double
+after_cycles(const struct cost_gradients *g, const struct cost_joint *j)
+{
+	double bytes = cost_joint_is_paired(g) ? 8 : 6;
+
+	return (double)(j->pairs * g->shared * g->queries) * COST_JOINT_HEAD *
+	       bytes / (BYTES * (double)g->units) + 2 * LAUNCH;
+}
+
+/* All blocks have pairs of keys with as many tiles: waves of them. */
+static double
+cycles_of_pairs(const struct cost_gradients *g, const struct cost_joint *j)
+{
+	int64_t of_keys = blocks_of(g->keys, COST_JOINT_KEYS);
+	int64_t blocks = (of_keys + 1) / 2 * j->pairs * j->apart;
+	double launches = (double)(g->kv * g->batches / j->pairs);
+	double heads = (double)(g->shared / j->apart);
+	double all = heads * (longest(g) * (double)(of_keys + 1) /
+			      (double)of_keys + 2 * SHOWN * MASKS_ONE) +
+		     2 * BLOCK;
+
+	return ((double)blocks_of(blocks, g->units) * all + TURN +
+		after_cycles(g, j)) * launches - LAUNCH;
+}
+
 /*
- * Blocks that begin at their diagonal begin in the order of their length, and
- * the longest come last: half of one is the tail.  Without a mask all blocks
- * begin at the same tile, and wait for each other there.
+ * Of few keys there is one block, and without a mask all begin at the same tile,
+ * and wait for each other there.
  */
 static double
 cycles_of_one(const struct cost_gradients *g, const struct cost_joint *j)
 {
-	double units = (double)g->units;
 	double of_keys = (double)blocks_of(g->keys, COST_JOINT_KEYS);
 	double blocks = of_keys * (double)(j->pairs * j->apart);
 	double launches = (double)(g->kv * g->batches / j->pairs);
 	double all = (double)(g->shared / j->apart) * longest(g);
-	double mean = g->causal ? all * (of_keys + 1) / (2 * of_keys) : all;
-	double waits = g->causal ? 0 : TURN * (of_keys - 1);
-	double maps = (double)(j->pairs * g->shared * g->queries) *
-		      COST_JOINT_HEAD * 6 / (BYTES * units);
-	double sum = blocks * (mean + BLOCK) / units;
-	double end = g->causal ? all / 2 : waits;
+	double waits = TURN * (of_keys - 1);
+	double sum = blocks * (all + BLOCK) / (double)g->units;
 
-	return ((sum + end > all + waits ? sum + end : all + waits) + maps +
-		2 * LAUNCH) * launches - LAUNCH;
+	if (cost_joint_is_paired(g)) {
+		return cycles_of_pairs(g, j);
+	}
+	return ((sum > all ? sum : all) + waits + after_cycles(g, j)) *
+	       launches - LAUNCH;
 }
 
-/* Into how many blocks of a cluster the heads of a kv head are divided. */
+/* Into how many blocks of a cluster the heads of a kv head are divided, of
+ * launches of so many of these. */
 static int64_t
-apart_of(const struct cost_gradients *g)
+apart_of(const struct cost_gradients *g, int64_t pairs)
 {
-	struct cost_joint best = { g->kv * g->batches, 1 }, j = best;
+	struct cost_joint best = { pairs, 1 }, j = best;
 
 	for (j.apart = 2; j.apart <= MOST_APART && j.apart <= g->shared;
 	     j.apart++) {
@@ -169,19 +221,21 @@ cycles_of_two(const struct cost_gradients *g)
 		       SLOTS_TWO_EACH * (double)(g->d + g->dv) / 2;
 	double tiles = of_keys *
 		       (double)blocks_of(g->queries, COST_JOINT_QUERIES);
+	double block = 2 * BLOCK;
 
 	if (g->causal) {	/* half a block beyond the diagonal */
 		tiles *= (of_keys + 1) / (2 * of_keys);
+		block += SHOWN * MASKS_TWO;
 	}
 	return heads * (tiles * tile_cycles(4 * g->d + 3 * g->dv, slots) +
-			2 * of_keys * BLOCK) / units;
+			of_keys * block) / units;
 }
 
 bool
 cost_joint_choose(const struct cost_gradients *g, struct cost_joint *out)
 {
 	return cost_joint_suits(g) && divide(g, out) &&
-	       (out->apart = apart_of(g)) > 0;
+	       (out->apart = apart_of(g, out->pairs)) > 0;
 }
 
 bool
@@ -217,14 +271,18 @@ cost_gradients_least_us(const struct target_device *d, double pairs,
 
 /* ---- forward ---- */
 
+static double
+forward_slots(double d, double dv)
+{
+	return SLOTS_FORWARD + SLOTS_FORWARD_EACH * (d + dv) / 2;
+}
+
 /* Cycles of a pair of a query and a key, a tile's share each. */
 static double
-pair_cycles(double d, double dv)
+pair_cycles(double d, double dv, double slots)
 {
-	double slots = SLOTS_FORWARD + SLOTS_FORWARD_EACH * (d + dv) / 2;
-
-	return SHOWN * ((d + dv) / RATE +
-			slots / (FORWARD_QUERIES * COST_JOINT_KEYS));
+	return SHOWN_FORWARD *
+	       ((d + dv) / RATE + slots / (FORWARD_QUERIES * COST_JOINT_KEYS));
 }
 
 /*
@@ -232,17 +290,19 @@ pair_cycles(double d, double dv)
  * end have a short one more.  Without a mask all are as long.
  */
 double
-cost_forward_us(const struct target_device *d, const struct cost_gradients *g)
+cost_forward_of_us(const struct target_device *d,
+		   const struct cost_gradients *g, double slots)
 {
 	double units = (double)g->units;
 	int64_t rows = blocks_of(g->queries, FORWARD_QUERIES);
 	double items = (double)(g->batches * g->kv * g->shared * rows);
-	double tile = pair_cycles((double)g->d, (double)g->dv) *
+	double tile = pair_cycles((double)g->d, (double)g->dv, slots) *
 		      FORWARD_QUERIES * COST_JOINT_KEYS;
 	double row = (double)blocks_of(g->keys, COST_JOINT_KEYS) * tile +
 		     SLOTS_ITEM;
 	double mean = g->causal
-		? tile * (double)(rows + 1) / 2 + SLOTS_ITEM : row;
+		? tile * (double)(rows + 1) / 2 + SLOTS_ITEM + MASKS_FORWARD
+		: row;
 	double all = g->causal ? items * mean / units + tile
 		: (double)blocks_of((int64_t)items, g->units) * row;
 
@@ -250,10 +310,18 @@ cost_forward_us(const struct target_device *d, const struct cost_gradients *g)
 }
 
 double
+cost_forward_us(const struct target_device *d, const struct cost_gradients *g)
+{
+	return cost_forward_of_us(d, g, forward_slots((double)g->d,
+						      (double)g->dv));
+}
+
+double
 cost_forward_least_us(const struct target_device *d, double pairs,
 		      double head_dim)
 {
-	return pairs * pair_cycles(head_dim, head_dim) /
+	return pairs * pair_cycles(head_dim, head_dim,
+				   forward_slots(head_dim, head_dim)) /
 	       ((double)d->units * d->clock_mhz);
 }
 

@@ -274,6 +274,16 @@ is_tight(const struct ca90_back *p)
 	return p->s.weight;
 }
 
+/* What some warps do in each half. */
+static void
+put_part(struct ca90_back *p, void (*part)(struct ca90_back *))
+{
+	ca90_joint_open_half(p);
+	part(p);
+	meet_cluster(&p->s);
+	ca90_joint_close_half(p);
+}
+
 static void
 put_producer(struct ca90_back *p)
 {
@@ -281,11 +291,17 @@ put_producer(struct ca90_back *p)
 
 	cu_line(f, "regs_fewer(%d);", p->unit->tensor ? CA_TC_FEWER
 		: is_tight(p) ? 24 : 40);
+	if (p->joint) {
+		cu_line(f, "if (TID < %d) {", CA90_BRINGERS);
+		put_part(p, ca90_back_load);
+		cu_line(f, "} else {");
+		put_part(p, ca90_joint_add);
+		cu_line(f, "}");
+		return;
+	}
 	ca90_back_load(p);
 	if (p->unit->tensor) {
 		ca90_back_multiply(p);
-	} else if (p->joint) {
-		ca90_joint_add(p);
 	}
 	meet_cluster(&p->s);
 }
@@ -389,12 +405,14 @@ put_consumers(struct ca90_back *p)
 	struct ca_back *s = &p->s;
 	struct cu_func *f = &s->f;
 	int steps = (int)s->form.cols / 16, i;
+	bool done;
 
 	cu_line(f, "regs_more(%d);", is_tight(p) ? 240 : 232);
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = (WARP - 4) * 16;");
 	ca90_declare_group(f);
+	ca90_joint_open_half(p);
 	if (!s->keys) {
 		ca_declare_pointer(f, s->t, &s->t->in[ATTN_L], "l", "head");
 		ca_declare_pointer(f, s->t, &s->t->in[ATTN_DELTA], "dt",
@@ -413,14 +431,26 @@ put_consumers(struct ca90_back *p)
 	}
 	cu_line(f, "u32 %sq[%d][4];", s->weight ?
 		arena_printf(f->k->c->a, "p[%d][4], ", steps) : "", steps);
-	cu_line(f, "mbar_wait(bars, 0);");
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int it = 0; it < count; it++) {");
+	cu_line(f, "mbar_wait(bars, %s);", p->paired ? "half" : "0");
+	if (p->paired) {
+		cu_comment(f, "counted: a division takes some 25 instructions");
+		cu_line(f, "int nth = 0;");
+		s->nth = "nth";
+	}
+	ca90_back_each(p, p->paired ? "past" : "0", 1);
 	put_turn(p);
+	if (p->paired) {
+		cu_line(f, "nth = nth + 1 < tiles ? nth + 1 : 0;");
+	}
 	cu_line(f, "}");
 	wait_for_sums(s);
 	cu_line(f, "}");
-	return ca_back_put(s);
+	if (p->paired) {
+		s->thread = "(thread_again() - 128)";
+	}
+	done = ca_back_put(s);
+	ca90_joint_close_half(p);
+	return done;
 }
 
 /* ---- all of it ---- */
@@ -465,7 +495,9 @@ put_place(struct ca90_back *p)
 		ca_back_place(&p->s);
 		ca_back_kv(&p->s);
 	}
-	ca_back_columns(&p->s);
+	if (!p->paired) {
+		ca_back_columns(&p->s);
+	}
 }
 
 bool

@@ -40,8 +40,12 @@ struct ca90_back {
 	 * scratch.
 	 */
 	bool joint;
+	/* A block has two blocks of keys, `half' 0 and 1 in the text, and begins
+	 * the second one at the last tile of queries. */
+	bool paired;
 	struct cost_joint how;
 	int64_t first;		/* the launch's first head of keys */
+	int64_t late;		/* of paired: the first tile of half 0 */
 	int64_t slopes, part;
 	int64_t sums, counts, ticket;
 };
@@ -51,6 +55,13 @@ static inline int64_t
 ca90_joint_tiles(const struct ca90_back *p)
 {
 	return ca_ceil_div(p->s.t->queries, p->s.form.cols);
+}
+
+/* The same of which there are two sums, from tile `late' on. */
+static inline int64_t
+ca90_joint_again(const struct ca90_back *p)
+{
+	return p->paired ? ca90_joint_tiles(p) - p->late : 0;
 }
 
 static inline int64_t
@@ -66,6 +77,12 @@ int ca90_back_numbers(const struct ca90_back *p);
 /* Emits the loads of rows and of all columns, by threads of the first
  * warpgroup. */
 void ca90_back_load(struct ca90_back *p);
+/* Opens a loop over iterations `it` of the columns, from `from` (C text) on,
+ * each `by`-th.  With pairs they go on in the second half, which begins with
+ * iteration `past`. */
+void ca90_back_each(struct ca90_back *p, const char *from, int by);
+/* C text: which iteration it is of its half. */
+const char *ca90_back_it(const struct ca90_back *p);
 /* C text: the stage of tile i of the columns of this iteration. */
 const char *ca90_back_stage(const struct ca90_back *p, int i);
 /* Declares a descriptor of tile i of the columns of stage `stage` (C text);
@@ -103,8 +120,12 @@ bool ca90_back_weigh(struct ca90_back *p);
 void ca90_joint_declare(struct ca90_back *p);
 void ca90_joint_bars(struct ca90_back *p);
 void ca90_joint_open(struct ca90_back *p);
-/* Declares where the block is. */
+/* Declares where the block is; with pairs, which halves it has. */
 void ca90_joint_place(struct ca90_back *p);
+/* With pairs, opens the loop over halves, and declares where one is; closes it:
+ * all threads meet, since results have passed through what is loaded next. */
+void ca90_joint_open_half(struct ca90_back *p);
+void ca90_joint_close_half(struct ca90_back *p);
 /* What the threads that add to DQ do, one for each part. */
 void ca90_joint_add(struct ca90_back *p);
 /* A warpgroup with rows: declares `keys`, the right operand of the product for

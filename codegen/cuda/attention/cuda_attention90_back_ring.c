@@ -18,6 +18,23 @@ ca90_back_stage(const struct ca90_back *p, int i)
 	return i && p->unit->tensor ? "stage1" : "stage";
 }
 
+void
+ca90_back_each(struct ca90_back *p, const char *from, int by)
+{
+	struct cu_func *f = &p->s.f;
+
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int it = %s; it < %scount; it%s) {", from,
+		p->paired ? "past + " : "",
+		by == 1 ? "++" : arena_printf(f->k->c->a, " += %d", by));
+}
+
+const char *
+ca90_back_it(const struct ca90_back *p)
+{
+	return p->paired ? "(it - past)" : "it";
+}
+
 /* ---- loads ---- */
 
 /* Loads the numbers of a stage's columns, which the copying unit cannot. */
@@ -42,12 +59,14 @@ bring_numbers(struct ca90_back *p)
 	}
 }
 
-/* C text: the threads that load.  With tcgen05 warp 1 multiplies. */
+/* C text: whether a thread loads, and; with all gradients only such threads are
+ * here.  With tcgen05 warp 1 multiplies. */
 static const char *
 loaders(const struct ca90_back *p)
 {
-	return !p->s.keys ? "TID < 1"
-		: p->unit->tensor ? "(TID == 0 || TID >= 64)" : "TID < 64";
+	return p->joint ? "" : !p->s.keys ? "TID < 1 && "
+		: p->unit->tensor ? "(TID == 0 || TID >= 64) && "
+		: "TID < 64 && ";
 }
 
 static void
@@ -109,7 +128,7 @@ load_columns(struct ca90_back *p)
 		   "first one has ended.");
 	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
 		stages, stages);
-	ca_back_tile(&p->s, "it", true);
+	ca_back_tile(&p->s, ca90_back_it(p), true);
 	if (p->unit->tensor) {
 		load_first(p);
 	}
@@ -134,10 +153,9 @@ ca90_back_load(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
-	cu_line(f, "if (%s && count > 0) {", loaders(p));
+	cu_line(f, "if (%scount > 0) {", loaders(p));
 	load_rows(p);
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int it = 0; it < count; it++) {");
+	ca90_back_each(p, p->paired ? "past" : "0", 1);
 	load_columns(p);
 	cu_close(f, 2);
 }
@@ -161,7 +179,7 @@ ca90_back_columns(struct ca90_back *p)
 		cu_line(&p->s.f, "const int use = stage * %d;",
 			ca90_back_numbers(p));
 	}
-	ca_back_tile(&p->s, "it", false);
+	ca_back_tile(&p->s, ca90_back_it(p), false);
 }
 
 void

@@ -34,7 +34,6 @@
  */
 #include "codegen/cuda/attention/cuda_attention90_back.h"
 
-#define ADDERS_FROM 64		/* the first thread of the warps that add */
 /* Bytes, after the barriers of the ring: of the block's number; then, of each
  * part, two barriers. */
 #define NUMBER_AT 64
@@ -94,7 +93,8 @@ static long long
 section_of(const struct ca90_back *p)
 {
 	const struct attn *t = p->s.t;
-	int64_t query = 2 * (t->d + t->dv) + 4 * p->s.out_slope;
+	int64_t query = 2 * (t->d + t->dv) +
+			(p->paired ? 6 : 4) * p->s.out_slope;
 	int64_t bytes = t->shared * t->queries * query;
 	int64_t n = p->how.pairs;
 
@@ -105,9 +105,21 @@ section_of(const struct ca90_back *p)
 	return n;
 }
 
+/* Declares where a block's rows are: the n-th keys (C text). */
+static void
+declare_rows(struct ca90_back *p, const char *n)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "const int row0 = %s * %lld;", n, (long long)p->s.rows);
+	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
+		(long long)p->s.rows, (long long)p->s.t->keys);
+}
+
 /*
- * Where the block is.  Later keys have smaller numbers within a section;
- * `pair` is a kv head of a sequence, of those of this launch.
+ * Where the block is.  Later keys have smaller numbers within a section, and so
+ * have pairs of keys that are further apart; `pair` is a kv head of a sequence,
+ * of those of this launch.
  */
 void
 ca90_joint_place(struct ca90_back *p)
@@ -115,9 +127,10 @@ ca90_joint_place(struct ca90_back *p)
 	struct cu_func *f = &p->s.f;
 	const struct attn *t = p->s.t;
 	long long apart = p->s.apart, wide = section_of(p);
-	long long blocks = (long long)p->s.blocks;
+	long long last = (long long)p->s.blocks - 1;
+	long long blocks = p->paired ? last / 2 + 1 : last + 1;
 
-	f->grid->blocks[0] = p->s.blocks * p->how.pairs * p->s.apart;
+	f->grid->blocks[0] = blocks * p->how.pairs * p->s.apart;
 	cu_line(f, "const int section = block / %lld, in = block / %lld %% "
 		"%lld;", apart * wide * blocks, apart, wide * blocks);
 	cu_line(f, "const int pair = section * %lld + in %% %lld;", wide, wide);
@@ -125,11 +138,44 @@ ca90_joint_place(struct ca90_back *p)
 		(long long)p->first, (long long)t->kv);
 	cu_line(f, "const int bat = (pair + %lld) / %lld;",
 		(long long)p->first, (long long)t->kv);
-	cu_line(f, "const int row0 = (%lld - in / %lld) * %lld;", blocks - 1,
-		wide, (long long)p->s.rows);
-	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
-		(long long)p->s.rows, (long long)t->keys);
+	cu_line(f, "const int early = in / %lld, late = %lld - early;", wide,
+		last);
+	if (!p->paired) {
+		declare_rows(p, "late");
+	}
 	cu_line(f, "(void)bat;");
+}
+
+void
+ca90_joint_open_half(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	if (!p->paired) {
+		return;
+	}
+	cu_line(f, "int past = 0;");
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int half = 0; half < (early < late ? 2 : 1); "
+		"half++) {");
+	declare_rows(p, "(half ? early : late)");
+	ca_back_columns(&p->s);
+}
+
+void
+ca90_joint_close_half(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	if (!p->paired) {
+		return;
+	}
+	cu_line(f, "past += count;");
+	cu_comment(f, "results are stored, and keys may take their place");
+	cu_line(f, "if (half == 0 && early < late) {");
+	cu_line(f, "fence_async();");
+	cu_line(f, "sync_named(2, %d);", CA90_PRODUCER + CA90_CONSUMERS);
+	cu_close(f, 2);
 }
 
 /* ---- the threads that add ---- */
@@ -142,12 +188,38 @@ declare_before(struct ca90_back *p)
 	long long rows = p->s.rows, cols = p->s.form.cols;
 
 	if (p->s.t->causal) {
-		cu_comment(f, "blocks of later keys that the tile sees");
-		cu_line(f, "const int before = (tile * %lld + %lld) / %lld - "
-			"row0 / %lld;", cols, cols - 1, rows, rows);
+		cu_comment(f, p->paired ? "blocks of later keys that the tile "
+			   "sees; in half 1, of earlier ones"
+			   : "blocks of later keys that the tile sees");
+		cu_line(f, "const int before = %s(tile * %lld + %lld) / %lld - "
+			"row0 / %lld;", p->paired ? "half ? early : " : "",
+			cols, cols - 1, rows, rows);
 	} else {
 		cu_line(f, "const int before = %lld - row0 / %lld;",
 			(long long)p->s.blocks - 1, rows);
+	}
+}
+
+/* Declares the sum that a block adds to, `nth`, in `tile` of a head. */
+static void
+declare_sum(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	const char *it = ca90_back_it(p);
+	long long tiles = (long long)ca90_joint_tiles(p);
+	long long heads = (long long)(p->how.pairs * p->s.t->shared);
+
+	cu_line(f, "const int tile = begin / %lld + %s;",
+		(long long)p->s.form.cols, ca_back_nth_tile(&p->s, it));
+	cu_line(f, "const int of = (pair - kv) * %lld + head0 + %s;",
+		(long long)p->s.t->shared, ca_back_nth_head(&p->s, it));
+	if (p->paired) {
+		cu_comment(f, "sums of late keys lie after all others");
+		cu_line(f, "const int nth = half ? of * %lld + tile : %lld + "
+			"of * %lld + tile;", tiles, heads * tiles -
+			(long long)p->late, (long long)ca90_joint_again(p));
+	} else {
+		cu_line(f, "const int nth = of * %lld + tile;", tiles);
 	}
 }
 
@@ -157,18 +229,15 @@ ca90_joint_add(struct ca90_back *p)
 	struct cu_func *f = &p->s.f;
 	long long bytes = 4 * ca90_joint_elems(p);
 
-	cu_line(f, "if (TID >= %d && LANE == 0) {", ADDERS_FROM);
-	cu_line(f, "const int nth_part = WARP - %d;", ADDERS_FROM / 32);
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "const int nth_part = WARP - %d;", CA90_BRINGERS / 32);
 	cu_line(f, "const u32 part = sm + %lld + %lld * nth_part;",
 		(long long)p->part, bytes);
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int it = nth_part; it < count; it += %d) {",
-		CA90_JOINT_PARTS);
-	cu_line(f, "const int tile = begin / %lld + %s;",
-		(long long)p->s.form.cols, ca_back_nth_tile(&p->s, "it"));
-	cu_line(f, "const int nth = ((pair - kv) * %lld + head0 + %s) * %lld + "
-		"tile;", (long long)p->s.t->shared,
-		ca_back_nth_head(&p->s, "it"), (long long)ca90_joint_tiles(p));
+	ca90_back_each(p, !p->paired ? "nth_part"
+		       : arena_printf(f->k->c->a, "past + (nth_part + past) %% "
+				      "%d", CA90_JOINT_PARTS),
+		       CA90_JOINT_PARTS);
+	declare_sum(p);
 	cu_line(f, "i32 *done = (i32 *)(a.shared + %lld) + nth;",
 		(long long)p->counts);
 	cu_line(f, "f32 *sum = (f32 *)(a.shared + %lld) + (i64)nth * %lld;",

@@ -32,11 +32,17 @@ scratch_bytes(const struct ca90_back *p)
 	return cost_joint_bytes(&g, p->how.pairs);
 }
 
-/* Tiles of a launch. */
+/* Heads of a launch; and sums of tiles that these have. */
 static int64_t
-all_tiles(const struct ca90_back *p)
+all_heads(const struct ca90_back *p)
 {
-	return p->how.pairs * p->s.t->shared * ca90_joint_tiles(p);
+	return p->how.pairs * p->s.t->shared;
+}
+
+static int64_t
+all_sums(const struct ca90_back *p)
+{
+	return all_heads(p) * (ca90_joint_tiles(p) + ca90_joint_again(p));
 }
 
 /* ---- the steps before and after ---- */
@@ -78,25 +84,47 @@ place_tile(struct ca90_back *p, struct cu_func *f)
 	cu_line(f, "(void)head, (void)bat;");
 }
 
-/* Loads a tile's sums as the products left them: those of the second warpgroup
- * are the second half of the columns. */
+/* Emits dq = the sums at `nth` (C text), as the products left them, or dq +=:
+ * those of the second warpgroup are the second half of the columns. */
 static void
-load_sums(struct ca90_back *p, struct cu_func *f)
+load_sum(struct ca90_back *p, struct cu_func *f, const char *nth,
+	 const char *is)
 {
 	long long half = p->s.out_slope / 2;
 
 	cu_line(f, "const f32 *from = (const f32 *)(a.shared + %lld) + "
-		"(i64)BLOCK_X * %lld + TID * 4;", (long long)p->sums,
+		"(i64)(%s) * %lld + TID * 4;", (long long)p->sums, nth,
 		(long long)ca90_joint_elems(p));
-	cu_line(f, "f32 dq[1][%lld][4];", half / 4);
 	ca_unrolled_for(f, "j", half / 4);
 	cu_line(f, "const u32x4 x = ld16(from + (j %% %lld * %d + j / %lld * "
 		"%d) * 4);", half / 8, CA90_CONSUMERS, half / 8,
 		CA90_CONSUMERS / 2);
-	cu_line(f, "dq[0][j][0] = bits_f32(x.x);");
-	cu_line(f, "dq[0][j][1] = bits_f32(x.y);");
-	cu_line(f, "dq[0][j][2] = bits_f32(x.z);");
-	cu_line(f, "dq[0][j][3] = bits_f32(x.w);");
+	cu_line(f, "dq[0][j][0] %s bits_f32(x.x);", is);
+	cu_line(f, "dq[0][j][1] %s bits_f32(x.y);", is);
+	cu_line(f, "dq[0][j][2] %s bits_f32(x.z);", is);
+	cu_line(f, "dq[0][j][3] %s bits_f32(x.w);", is);
+	cu_line(f, "}");
+}
+
+/* Late tiles have a sum of late keys, too. */
+static void
+load_sums(struct ca90_back *p, struct cu_func *f)
+{
+	long long tiles = (long long)ca90_joint_tiles(p), late = p->late;
+
+	cu_line(f, "f32 dq[1][%lld][4];", (long long)(p->s.out_slope / 8));
+	cu_line(f, "{");
+	load_sum(p, f, "BLOCK_X", "=");
+	cu_line(f, "}");
+	if (!p->paired) {
+		return;
+	}
+	cu_line(f, "if (BLOCK_X %% %lld >= %lld) {", tiles, late);
+	load_sum(p, f, arena_printf(f->k->c->a, "%lld + BLOCK_X / %lld * %lld "
+				    "+ BLOCK_X %% %lld",
+				    (long long)all_heads(p) * tiles - late,
+				    tiles, (long long)ca90_joint_again(p),
+				    tiles), "+=");
 	cu_line(f, "}");
 }
 
@@ -114,7 +142,7 @@ finish_step(struct ca90_back *p)
 
 	cu_func_begin(s->t->k, "attention_finish", &f);
 	f.grid->threads = FINISH_THREADS;
-	f.grid->blocks[0] = all_tiles(p);
+	f.grid->blocks[0] = all_heads(p) * ca90_joint_tiles(p);
 	f.grid->smem_bytes = 4 * put.rows * put.pitch;
 	place_tile(p, &f);
 	load_sums(p, &f);
@@ -152,6 +180,8 @@ suits(struct ca90_back *p)
 	const struct cost_gradients g = gradients_of(t);
 
 	p->joint = true;
+	p->paired = p->s.turns = cost_joint_is_paired(&g);
+	p->late = cost_joint_late(&g);
 	if (!is_plain(t) || !t->k->c->arch->wgmma ||
 	    !cost_joint_choose(&g, &p->how) || !ca90_back_suits(p)) {
 		return false;
@@ -213,8 +243,8 @@ ca_back90_joint(const struct ca_back *asked)
 		die("attention that one kernel was chosen for");
 	}
 	p.sums = attn_alloc_shared(p.s.t->g, scratch_bytes(&p));
-	p.counts = p.sums + 4 * all_tiles(&p) * ca90_joint_elems(&p);
-	p.ticket = p.counts + 4 * all_tiles(&p);
+	p.counts = p.sums + 4 * all_sums(&p) * ca90_joint_elems(&p);
+	p.ticket = p.counts + 4 * all_sums(&p);
 	for (i = 0; i < all; i += p.how.pairs) {
 		if (!launch(&p, i)) {
 			return false;

@@ -361,8 +361,12 @@ has_one_head(const struct ca_back *s)
 const char *
 ca_back_nth_tile(const struct ca_back *s, const char *it)
 {
-	return has_one_head(s) ? it
-		: arena_printf(s->t->k->c->a, "%s %% tiles", it);
+	struct arena *a = s->t->k->c->a;
+
+	it = s->nth ? s->nth : has_one_head(s) ? it
+		: arena_printf(a, "%s %% tiles", it);
+	return !s->turns ? it
+		: arena_printf(a, "(half ? tiles - 1 - %s : %s)", it, it);
 }
 
 const char *

@@ -39,6 +39,8 @@ struct ca_back {
 	/* Those that load numbers of columns store an lse in powers of 2, and
 	 * not those that use it, of which there are more. */
 	bool scales;
+	const char *nth;	/* C text: counts a head's tiles; or NULL */
+	bool turns;	/* in half 1 (C text) tiles of columns come last first */
 };
 
 /* Multiplications for each pair of a query and a key: S; dP unless only values'

@@ -52,6 +52,17 @@ block_x_again(void)
 	return x;
 }
 
+/* The same of TID, from which nothing follows that is computed before a loop,
+ * and kept. */
+FN int
+thread_again(void)
+{
+	int x;
+
+	asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+	return x;
+}
+
 extern __shared__ __align__(1024) char llmc_smem[];
 #define SMEM (llmc_smem)
 

@@ -30,6 +30,7 @@ extern __thread const struct emu_calls *emu
 	static void name(const ARGS a)
 
 #define TID (emu_self->tid)
+#define thread_again() TID
 #define LANE (emu_self->lane)
 #define WARP (emu_self->warp)
 #define NTHREADS (emu_self->threads)

@@ -468,14 +468,14 @@ test_joint(void **state)
 
 	(void)state;
 	assert_true(cost_joint_choose(&g, &j));
-	assert_int_equal(j.pairs, 4);
+	assert_int_equal(j.pairs, 2);
 	assert_true(cost_joint_bytes(&g, j.pairs) <= g.scratch);
-	assert_true(cost_joint_bytes(&g, g.kv) > g.scratch);
+	assert_true(cost_joint_bytes(&g, g.kv / 2) > g.scratch);
 	assert_true(g.shared % j.apart == 0);
 	assert_true(cost_joint_is_less(&g, &j));
 	us = cost_gradients_us(d, &g, &j);
 	assert_true(us < cost_gradients_us(d, &g, NULL));
-	g.queries = g.keys = 1024;
+	g.queries = g.keys = 512;
 	assert_true(cost_joint_choose(&g, &j));
 	assert_int_equal(j.pairs, 8);
 	assert_false(cost_joint_is_less(&g, &j));
