@@ -510,3 +510,20 @@ rt_draw_token(struct rt_drawer *d, const struct rt_draw *how,
 	}
 	return RT_OK;
 }
+
+enum rt_status
+rt_draw_given(struct rt_drawer *d, const struct rt_draw *how,
+	      const float *logits, int32_t token, struct rt_drawn *out,
+	      struct rt_error *err)
+{
+	float largest = logits[likeliest(logits, d->vocab)];
+
+	*out = (struct rt_drawn){ .token = token };
+	if (!isfinite(largest)) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the largest logit "
+			       "before a token of the prompt is %g",
+			       (double)largest);
+	}
+	report(d, how, logits, out);
+	return RT_OK;
+}

@@ -69,4 +69,12 @@ enum rt_status rt_draw_token(struct rt_drawer *d, const struct rt_draw *how,
 			     const uint64_t *allowed, struct rt_drawn *out,
 			     struct rt_error *err);
 
+/*
+ * The same of a token that is there already: its logprob, and the likeliest
+ * ones.  RT_FORMAT: the largest logit is no finite number.
+ */
+enum rt_status rt_draw_given(struct rt_drawer *d, const struct rt_draw *how,
+			     const float *logits, int32_t token,
+			     struct rt_drawn *out, struct rt_error *err);
+
 #endif

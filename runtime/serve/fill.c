@@ -141,6 +141,13 @@ grow(struct rt_scheduler *s, struct rt_replica *r)
 
 /* ---- a step ---- */
 
+/* Whether the logits of a position are wanted, to score the token after it. */
+static bool
+is_scored(const struct rt_sequence *q, int64_t at)
+{
+	return q->ask.score && at >= q->nscored && at < q->ask.nprompt - 1;
+}
+
 /* The block that begins at the first token without keys is computed by another
  * sequence, or was. */
 static bool
@@ -148,10 +155,12 @@ share_block(struct rt_scheduler *s, struct rt_sequence *q)
 {
 	int32_t b;
 
-	/* the last token is left, since its logits are wanted */
+	/* the last token is left, since its logits are wanted, and so is a
+	 * block with others whose logits are */
 	if (q->ncomputed % s->e.block != 0 ||
 	    q->nblocks * s->e.block > q->ncomputed ||
-	    q->ncomputed + s->e.block >= q->n) {
+	    q->ncomputed + s->e.block >= q->n ||
+	    is_scored(q, q->ncomputed + s->e.block - 1)) {
 		return false;
 	}
 	b = rt_kv_find(q->on->kv, q->content, q->tokens + q->ncomputed,
@@ -254,20 +263,39 @@ add_keys(struct rt_scheduler *s, const struct rt_sequence *q, int64_t base)
 	r->step->nkeys = base + q->ncomputed;
 }
 
+/* Whether the next position of a sequence needs a row of the step. */
+static bool
+needs_row(const struct rt_sequence *q)
+{
+	return q->ncomputed == q->n - 1 || is_scored(q, q->ncomputed);
+}
+
+/* The row of the position that was added last. */
+static void
+add_row(struct rt_sequence *q)
+{
+	struct rt_serve_step *step = q->on->step;
+
+	q->on->row[step->nrows++] = (int32_t)(step->n - 1);
+}
+
 /* Adds at most `most` positions of a sequence to the step. */
 static void
 advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 {
 	struct rt_serve_step *step = q->on->step;
 	int64_t base = rt_parts(step->nkeys, s->e.align) * s->e.align;
-	int64_t size = s->e.block, before = step->n;
+	int64_t size = s->e.block, before = step->n, rows = step->nrows;
+	bool row;
 	int32_t b;
 
 	while (q->ncomputed < q->n) {
 		if (share_block(s, q)) {
 			continue;
 		}
-		if (step->n - before == most) {
+		row = needs_row(q);
+		if (step->n - before == most ||
+		    (row && step->nrows == most_rows(s))) {
 			break;
 		}
 		if (q->ncomputed == q->nblocks * size) {
@@ -278,6 +306,9 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 			q->blocks[q->nblocks++] = b;
 		}
 		add_position(s, q, base);
+		if (row) {
+			add_row(q);
+		}
 		q->ncomputed++;
 		if (q->ncomputed % size == 0) {
 			b = q->blocks[q->nblocks - 1];
@@ -289,10 +320,11 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 		return;
 	}
 	add_keys(s, q, base);
-	if (q->ncomputed == q->n) {
+	if (step->nrows > rows) {
 		q->awaits = s->begun;
-		q->row = step->nrows;
-		q->on->row[step->nrows++] = (int32_t)(step->n - 1);
+		q->draws = q->ncomputed == q->n;
+		q->nscores = step->nrows - rows - q->draws;
+		q->row = rows + q->nscores;
 	}
 }
 
@@ -346,13 +378,21 @@ decode_part(struct rt_scheduler *s, struct rt_replica *r)
 	}
 }
 
+/* Whether positions of its prompt may be in the next step: of one that is
+ * scored, once the logits of the last ones have come. */
+static bool
+has_prompt(const struct rt_sequence *q)
+{
+	return q->ncomputed < q->n && !decodes(q) && q->awaits < 0;
+}
+
 /* The first of those that do not decode yet, or NULL. */
 static struct rt_sequence *
 first_prompt(const struct rt_replica *r)
 {
 	struct rt_sequence *q = r->running.first;
 
-	while (q && (q->ncomputed == q->n || decodes(q))) {
+	while (q && !has_prompt(q)) {
 		q = q->next;
 	}
 	return q;
@@ -365,7 +405,7 @@ fill_prompts(struct rt_scheduler *s, struct rt_replica *r)
 	struct rt_sequence *q;
 
 	for (q = r->running.first; q && r->step->n < s->e.tokens; q = q->next) {
-		if (q->ncomputed == q->n || decodes(q)) {
+		if (!has_prompt(q)) {
 			continue;
 		}
 		if (!has_place(s, q)) {

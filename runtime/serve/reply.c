@@ -28,6 +28,9 @@ open_calls(struct rt_choice *c, struct rt_error *err)
 	return c->calls ? RT_OK : rt_no_memory(err, NULL);
 }
 
+static void add_prompt_logprob(struct rt_choice *c, const struct rt_drawn *t,
+			       bool known);
+
 static enum rt_status
 open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 {
@@ -50,6 +53,11 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 		rt_text_bytes(&c->text, r->request.text.at + from,
 			      r->request.text_ends[at] - from);
 		c->plain = c->offset = c->text.n;
+	}
+	if (r->request.echo && r->request.logprobs) {
+		struct rt_drawn first = { .token = (int32_t)prompt[0] };
+
+		add_prompt_logprob(c, &first, false);
 	}
 	if (r->request.grammar) {
 		status = rt_guide_open(&c->guide, r->request.grammar,
@@ -229,6 +237,53 @@ add_chat_logprob(const struct rt_choice *c, int32_t token, double logprob,
 	rt_text_add(out, ",\"logprob\":%.9g", json_logprob(logprob));
 }
 
+/* Of texts; known = false: of the first token, which nothing comes before. */
+static void
+add_text_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known,
+		 size_t offset)
+{
+	struct rt_text *l = c->logprobs;
+	const char *comma = l[0].n ? "," : "";
+	int64_t i;
+
+	rt_text_add(&l[0], "%s", comma);
+	add_token_text(c, t->token, &l[0]);
+	rt_text_add(&l[3], "%s%zu", comma, offset);
+	if (!known) {
+		rt_text_add(&l[1], "null");
+		rt_text_add(&l[2], "null");
+		return;
+	}
+	rt_text_add(&l[1], "%s%.9g", comma, json_logprob(t->logprob));
+	rt_text_add(&l[2], "%s{", comma);
+	for (i = 0; i < t->ntop; i++) {
+		rt_text_add(&l[2], "%s", i ? "," : "");
+		add_token_text(c, t->top[i], &l[2]);
+		rt_text_add(&l[2], ":%.9g", json_logprob(t->top_logprob[i]));
+	}
+	rt_text_add(&l[2], "}");
+}
+
+/* The next token of a prompt that is echoed. */
+static void
+add_prompt_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known)
+{
+	size_t n;
+	char *text = token_text(c, t->token, true, &n, &c->text);
+	bool is_text = !rt_tokenizer_is_special(c->stream.tokenizer, t->token);
+	size_t end = c->scored + (is_text ? n : 0);
+
+	free(text);
+	add_text_logprob(c, t, known, c->scored);
+	c->scored = end < c->offset ? end : c->offset;
+}
+
+void
+rt_choice_score(struct rt_choice *c, const struct rt_drawn *t)
+{
+	add_prompt_logprob(c, t, true);
+}
+
 static void
 add_logprobs(struct rt_choice *c, const struct rt_drawn *t)
 {
@@ -248,17 +303,7 @@ add_logprobs(struct rt_choice *c, const struct rt_drawn *t)
 		rt_text_add(l, "]}");
 		return;
 	}
-	rt_text_add(&l[0], "%s", comma);
-	add_token_text(c, t->token, &l[0]);
-	rt_text_add(&l[1], "%s%.9g", comma, json_logprob(t->logprob));
-	rt_text_add(&l[2], "%s{", comma);
-	for (i = 0; i < t->ntop; i++) {
-		rt_text_add(&l[2], "%s", i ? "," : "");
-		add_token_text(c, t->top[i], &l[2]);
-		rt_text_add(&l[2], ":%.9g", json_logprob(t->top_logprob[i]));
-	}
-	rt_text_add(&l[2], "}");
-	rt_text_add(&l[3], "%s%zu", comma, c->offset);
+	add_text_logprob(c, t, true, c->offset);
 	c->offset = c->text.n;
 }
 

@@ -30,6 +30,7 @@ struct rt_choice {
 	 * tokens, logprobs, likeliest ones, offsets */
 	struct rt_text logprobs[4];
 	size_t offset;		/* of the next token in the text */
+	size_t scored;		/* the same of the prompt's that is echoed */
 };
 
 struct rt_reply {
@@ -55,6 +56,8 @@ enum rt_status rt_reply_open(struct rt_reply **out, struct rt_request *request,
 void rt_reply_free(struct rt_reply *r);
 /* The tokens of the prompt that a choice answers. */
 const uint32_t *rt_choice_prompt(const struct rt_choice *c, int64_t *n);
+/* The next token of a prompt that is echoed with logprobs, after its first. */
+void rt_choice_score(struct rt_choice *c, const struct rt_drawn *t);
 /* The next token of a choice; false: a text that ends it has come. */
 bool rt_choice_add(struct rt_choice *c, const struct rt_drawn *t);
 /* The last call for a choice; after those of all, the reply has ended. */

@@ -15,7 +15,8 @@ static const struct field fields[] = {
 	{ "model", BOTH, NAME, AT(model), 0, 0 },
 	{ "prompt", TEXT, PROMPT, 0, 0, 0 },
 	{ "messages", CHAT, MESSAGES, 0, 0, 0 },
-	{ "max_tokens", BOTH, WHOLE, AT(most), 1, 1e9 },
+	{ "max_tokens", TEXT, WHOLE, AT(most), 0, 1e9 },
+	{ "max_tokens", CHAT, WHOLE, AT(most), 1, 1e9 },
 	{ "min_tokens", BOTH, WHOLE, AT(least), 0, 1e9 },
 	{ "max_completion_tokens", CHAT, WHOLE, AT(most), 1, 1e9 },
 	{ "temperature", BOTH, NUMBER, AT(draw.temperature), 0, 100 },
@@ -395,10 +396,10 @@ check_request(struct request_reader *x)
 			"'n' = %lld are more than %d answers", r->nprompts,
 			(long long)r->n, RT_REQUEST_ANSWERS);
 	}
-	if (r->echo && r->logprobs) {
-		return rt_json_fail(&x->j, RT_RANGE, NULL, "'echo' and "
-			"'logprobs' do not go together here: logprobs are of "
-			"answers only");
+	if (r->most == 0 && !(r->echo && r->logprobs)) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'max_tokens' is at "
+			"least 1, or 0 beside 'echo' and 'logprobs', which are "
+			"of the prompt then");
 	}
 	if (r->top > 0 && !r->logprobs) {
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "'top_logprobs' "

@@ -229,7 +229,8 @@ check_ask(const struct rt_scheduler *s, const struct rt_ask *ask,
 {
 	int64_t i;
 
-	if (ask->nprompt < 1 || ask->nprompt >= s->longest || ask->most < 1) {
+	if (ask->nprompt < 1 || ask->nprompt >= s->longest ||
+	    ask->most < (ask->score ? 0 : 1)) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %" PRId64
 			" tokens, and %" PRId64 " more: both are at least 1, "
 			"and at most %" PRId64 " together", ask->nprompt,
@@ -497,7 +498,53 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Of sequences whose tokens this step brings. */
+/* Scores tokens of the prompt whose logits were computed; *broken: these are no
+ * numbers, and it has ended. */
+static enum rt_status
+score(struct rt_scheduler *s, struct rt_sequence *q, bool *broken,
+      struct rt_error *err)
+{
+	const float *logits = q->on->logits +
+			      (q->row - q->nscores) * s->e.vocab;
+	enum rt_status status = RT_OK;
+	struct rt_drawn t;
+	int64_t i;
+
+	for (i = 0; i < q->nscores && status == RT_OK; i++) {
+		status = rt_draw_given(s->drawer, &q->ask.draw,
+				       logits + i * s->e.vocab,
+				       q->tokens[q->nscored + 1], &t, err);
+		if (status == RT_OK) {
+			q->ask.score(q->ask.user, &t);
+			q->nscored++;
+		}
+	}
+	*broken = status == RT_FORMAT;
+	if (*broken) {
+		end_sequence(s, q, RT_ENDED_BROKEN);
+	}
+	return *broken ? RT_OK : status;
+}
+
+/* What a sequence gets of logits that were computed. */
+static enum rt_status
+take_logits(struct rt_scheduler *s, struct rt_sequence *q,
+	    struct rt_error *err)
+{
+	bool broken;
+	enum rt_status status = score(s, q, &broken, err);
+
+	if (status != RT_OK || broken || !q->draws) {
+		return status;
+	}
+	if (q->ask.most == 0) {
+		end_sequence(s, q, RT_ENDED_LENGTH);
+		return RT_OK;
+	}
+	return draw_next(s, q, err);
+}
+
+/* Of sequences whose logits this step brings. */
 static enum rt_status
 draw_all(struct rt_scheduler *s, struct rt_sequences *list, int64_t step,
 	 struct rt_error *err)
@@ -509,7 +556,7 @@ draw_all(struct rt_scheduler *s, struct rt_sequences *list, int64_t step,
 		next = q->next;
 		if (q->awaits == step) {
 			q->awaits = -1;
-			status = draw_next(s, q, err);
+			status = take_logits(s, q, err);
 		}
 	}
 	return status;

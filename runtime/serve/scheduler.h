@@ -41,7 +41,7 @@ enum rt_ended {
 struct rt_ask {
 	const int32_t *prompt;
 	int64_t nprompt;	/* 1 .. rt_scheduler_longest() - 1 */
-	int64_t most;		/* tokens to draw, at least 1 */
+	int64_t most;		/* tokens to draw; 0 only if it is scored */
 	int64_t choice;		/* which of several answers to one prompt */
 	struct rt_draw draw;
 	const int32_t *stops;	/* tokens that end it, and are no part of it */
@@ -51,6 +51,9 @@ struct rt_ask {
 	int64_t least;
 	/* which tokens may come: its own, until it ends; NULL: any */
 	struct rt_guide *guide;
+	/* Called for each token of the prompt but the first, with its logprob,
+	 * before any is drawn; NULL: they are not wanted. */
+	void (*score)(void *user, const struct rt_drawn *t);
 	/* Called for each token that is part of it; false ends it. */
 	bool (*token)(void *user, const struct rt_drawn *t);
 	/* Called once, the last of its calls; the sequence is gone then. */

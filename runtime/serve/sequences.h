@@ -20,8 +20,12 @@ struct rt_sequence {
 	int32_t *blocks;	/* for as many tokens as `cap` */
 	int64_t nblocks;
 	uint64_t content;	/* of the last full block */
-	int64_t awaits;		/* the step that brings its token, or -1 */
-	int64_t row;		/* of its logits there */
+	int64_t awaits;		/* the step that brings its logits, or -1 */
+	/* there: the row of those of its next token, if it draws; before it
+	 * those of so many tokens of the prompt that are scored */
+	int64_t row, nscores;
+	bool draws;
+	int64_t nscored;	/* tokens of the prompt so far, but the first */
 	int32_t *stops;
 	/* of one with a guide: a bit for each token that may come next, and
 	 * whether it may end, once they are found */

@@ -259,7 +259,7 @@ check_lengths(const struct rt_service *s, struct rt_request *r,
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %lld tokens "
 			"with an answer of %lld are more than the %lld that "
 			"are served here", (long long)n,
-			(long long)(r->most > 0 ? r->most : 1),
+			(long long)(r->most >= 0 ? r->most : 1),
 			(long long)longest);
 		return RT_SUBMIT_WRONG;
 	}
@@ -272,7 +272,7 @@ check_lengths(const struct rt_service *s, struct rt_request *r,
 			return RT_SUBMIT_WRONG;
 		}
 	}
-	r->most = r->most > 0 ? r->most : default_most(r, longest - n);
+	r->most = r->most >= 0 ? r->most : default_most(r, longest - n);
 	return RT_SUBMITTED;
 }
 
@@ -425,6 +425,12 @@ on_token(void *user, const struct rt_drawn *t)
 }
 
 static void
+on_score(void *user, const struct rt_drawn *t)
+{
+	rt_choice_score(user, t);
+}
+
+static void
 on_end(void *user, enum rt_ended why, int64_t ndrawn)
 {
 	rt_choice_end(user, why, ndrawn);
@@ -462,6 +468,7 @@ add_choices(struct rt_service *s, struct rt_exchange *x, struct rt_error *err)
 		struct rt_ask ask = { .most = q->most, .choice = i % q->n,
 			.draw = q->draw, .nstops = (int64_t)stops.n,
 			.least = q->least, .guide = c->guide,
+			.score = q->echo && q->logprobs ? on_score : NULL,
 			.token = on_token, .end = on_end, .user = c };
 
 		/* ids are below 2^31, as the vocabulary is */

@@ -195,6 +195,31 @@ done
 gets 200 '"text"' $c '{"prompt":"a","max_tokens":1}'
 [ "$(metric sequences_running)" -eq 0 ] || bad 'something still runs'
 
+# ---- logprobs of prompts ----
+
+# list NAME: a list of the logprobs, without its brackets
+list()
+{
+	sed 's/.*"'"$1"'":\[\([^]]*\)\].*/\1/' out
+}
+
+# What is drawn after a prompt has the logprobs that it has in a prompt.
+gets 200 '"text"' $c '{"prompt":[5,6,7],"max_tokens":40,"seed":2,"logprobs":0,
+	"ignore_eos":true}'
+drawn=$(list token_logprobs)
+gets 200 '"text"' $c '{"prompt":[5,6,7],"max_tokens":40,"seed":2,"logprobs":0,
+	"ignore_eos":true,"echo":true}'
+both=$(list token_logprobs)
+[ "${both#null,*,*,}" = "$drawn" ] || bad 'an echo changes logprobs'
+gets 200 '"completion_tokens":0' $c '{"prompt":[5,6,7],"max_tokens":0,
+	"logprobs":1,"echo":true}'
+[ "$(list token_logprobs)" = "${both%",$drawn"}" ] ||
+	bad 'logprobs of a prompt alone are others'
+gets 200 '"token_logprobs":[null],' $c '{"prompt":[5],"max_tokens":0,
+	"logprobs":1,"echo":true}'
+gets 200 '"logprobs":{"tokens":["a","b"' $c '{"prompt":"ab","max_tokens":1,
+	"logprobs":1,"echo":true,"stream":true}'
+
 # ---- tokens ----
 
 gets 200 '{"count":2,"max_model_len":' /tokenize '{"prompt":"ab"}'

@@ -329,16 +329,21 @@ static const struct {
 	{ false, "{\"prompt\": \"a\", \"top_p\": 1e999}", "'top_p' is a "
 	  "number" },
 	{ false, "{\"prompt\": \"a\", \"max_tokens\": 1.5}", "'max_tokens' is "
-	  "a whole number from 1 to 1000000000" },
+	  "a whole number from 0 to 1000000000" },
 	{ false, "{\"prompt\": \"a\", \"n\": 129}", "'n' is a whole number "
 	  "from 1 to 128" },
 	{ false, "{\"prompt\": [\"a\", \"b\"], \"n\": 65}", "2 prompts and "
 	  "'n' = 65 are more than 128 answers" },
 	{ false, "{\"prompt\": \"a\", \"stop\": \"\"}", "'stop' is at most 16 "
 	  "texts, none of them empty" },
-	{ false, "{\"prompt\": \"a\", \"echo\": true, \"logprobs\": 1}",
-	  "'echo' and 'logprobs' do not go together here: logprobs are of "
-	  "answers only" },
+	{ false, "{\"prompt\": \"a\", \"echo\": true, \"logprobs\": 1, "
+	  "\"max_tokens\": 0}", NULL },
+	{ false, "{\"prompt\": \"a\", \"echo\": true, \"max_tokens\": 0}",
+	  "'max_tokens' is at least 1, or 0 beside 'echo' and 'logprobs', "
+	  "which are of the prompt then" },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
+	  "\"max_tokens\": 0}", "'max_tokens' is a whole number from 1 to "
+	  "1000000000" },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
 	  "\"top_logprobs\": 2}", "'top_logprobs' asks for 'logprobs', too" },
 	{ false, "{\"prompt\": \"a\", \"suffix\": \"b\"}", "'suffix' is not "
@@ -588,6 +593,38 @@ test_streams(void **state)
 	}
 }
 
+/* Logprobs of a prompt that is echoed come before those of the answer. */
+static void
+test_scored(void **state)
+{
+	struct rt_error err = { .message = "" };
+	char body[] = "{\"prompt\": \"a\\u00e9\", \"echo\": true, "
+		      "\"logprobs\": 1, \"max_tokens\": 1}";
+	struct rt_drawn t = { .logprob = -1.5, .ntop = 1, .top = { 'b' },
+			      .top_logprob = { -0.5 } };
+	struct rt_request q;
+	struct rt_reply *r;
+
+	(void)state;
+	assert_int_equal(rt_request_read(&q, false, body, strlen(body), &bytes,
+					 &err), RT_OK);
+	assert_int_equal(rt_reply_open(&r, &q, &bytes, "m", 1, 2, &err),
+			 RT_OK);
+	t.token = 0xc3;
+	rt_choice_score(r->choices, &t);
+	t.token = 0xa9;
+	rt_choice_score(r->choices, &t);
+	t.token = 'b';
+	rt_choice_add(r->choices, &t);
+	rt_choice_end(r->choices, RT_ENDED_LENGTH, 1);
+	assert_non_null(strstr(r->out.at, "\"text\":\"a\303\251b\","));
+	assert_non_null(strstr(r->out.at, "\"logprobs\":{\"tokens\":[\"a\","
+		"\"\357\277\275\",\"\357\277\275\",\"b\"],\"token_logprobs\":"
+		"[null,-1.5,-1.5,-1.5],\"top_logprobs\":[null,{\"b\":-0.5},"
+		"{\"b\":-0.5},{\"b\":-0.5}],\"text_offset\":[0,1,2,3]}"));
+	rt_reply_free(r);
+}
+
 static void
 test_objects(void **state)
 {
@@ -648,6 +685,7 @@ main(void)
 		cmocka_unit_test(test_damaged_requests),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_scored),
 		cmocka_unit_test(test_token_bytes),
 	};
 

@@ -47,8 +47,8 @@ struct asked {
 	const struct rt_grammar *grammar;	/* or NULL */
 	struct rt_ask ask;
 	struct rt_sequence *seq;
-	struct rt_drawn got[LONGEST];
-	int64_t ngot, ndrawn;
+	struct rt_drawn got[LONGEST], scored[LONGEST];
+	int64_t ngot, ndrawn, nscored;
 	bool ended;
 	enum rt_ended why;
 	int64_t until;	/* its reader wants no more after so many tokens */
@@ -62,6 +62,17 @@ on_token(void *user, const struct rt_drawn *t)
 	assert_false(a->ended);
 	a->got[a->ngot++] = *t;
 	return a->ngot != a->until;
+}
+
+/* Scores come in the order of the prompt, before any token is drawn. */
+static void
+on_score(void *user, const struct rt_drawn *t)
+{
+	struct asked *a = user;
+
+	assert_false(a->ended || a->ngot > 0);
+	assert_int_equal(t->token, a->prompt[a->nscored + 1]);
+	a->scored[a->nscored++] = *t;
 }
 
 static void
@@ -112,6 +123,17 @@ draw_request(struct asked *a, struct rng *r, int64_t longest)
 	a->ask.draw.nbias = pick(r, 0, 3) == 0;
 	a->ask.draw.seed = (uint64_t)pick(r, 0, 1000);
 	a->ask.draw.ntop = pick(r, -1, 3);
+}
+
+/* A fifth has the prompt scored, a third of these that alone. */
+static void
+draw_score(struct asked *a, struct rng *r)
+{
+	if (pick(r, 0, 4) == 0) {
+		a->ask.score = on_score;
+		a->ask.draw.ntop = pick(r, 0, 3);
+		a->ask.most = pick(r, 0, 2) ? a->ask.most : 0;
+	}
 }
 
 /* A scheduler of an engine with these bounds. */
@@ -171,7 +193,7 @@ answer_alone(const struct asked *from, struct asked *a, int64_t longest)
 
 	memcpy(a, from, sizeof *a);
 	a->ended = false;
-	a->ngot = 0;
+	a->ngot = a->nscored = 0;
 	memset(a->got, 0, sizeof a->got);
 	a->ask.user = a;
 	a->ask.prompt = a->prompt;
@@ -223,6 +245,13 @@ compare(const struct asked *a, const struct asked *alone)
 		assert_int_equal(a->ngot, alone->ngot);
 		assert_int_equal(a->ndrawn, alone->ndrawn);
 	}
+	if (a->ask.score && (a->why != RT_ENDED_CANCELLED || a->ngot > 0)) {
+		assert_int_equal(a->nscored, a->ask.nprompt - 1);
+	}
+	for (i = 0; i < a->nscored; i++) {
+		assert_memory_equal(&a->scored[i], &alone->scored[i],
+				    sizeof a->scored[i]);
+	}
 	for (i = 0; i < a->ngot; i++) {
 		assert_int_equal(a->got[i].token, alone->got[i].token);
 		assert_memory_equal(&a->got[i], &alone->got[i],
@@ -237,6 +266,7 @@ struct seen {
 	int64_t whole, part, calls;
 	/* preempted while another step was in flight */
 	int64_t in_flight;
+	int64_t scored;		/* tokens of prompts */
 };
 
 /* All requests of a trace through one scheduler, as they come. */
@@ -308,11 +338,13 @@ test_traces(void **state)
 		longest = rt_scheduler_longest(s);
 		for (i = 0; i < n; i++) {
 			draw_request(&all[i], &r, longest);
+			draw_score(&all[i], &r);
 		}
 		run_trace(s, all, n, &r, &seen);
 		for (i = 0; i < n; i++) {
 			answer_alone(&all[i], &alone, longest);
 			compare(&all[i], &alone);
+			seen.scored += all[i].nscored;
 			seen.whole += all[i].grammar &&
 				      all[i].why == RT_ENDED_STOP;
 			seen.part += all[i].grammar &&
@@ -326,6 +358,7 @@ test_traces(void **state)
 	assert_true(seen.preempted > 300);
 	assert_true(seen.in_flight > 100);
 	assert_true(seen.shared > 3000);
+	assert_true(seen.scored > 3000);
 	assert_true(seen.cancelled > 100);
 	assert_true(seen.together > 30);
 	assert_true(seen.whole > 100);
