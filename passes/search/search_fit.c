@@ -124,25 +124,22 @@ choose_one(struct trial_rank *f, double *bytes)
 }
 
 /*
- * Whether this rank or another one is full by the programs for one sequence,
- * with any ways.
+ * Whether one of those ranks is full by the programs for one sequence, with any
+ * ways.
  */
 static bool
-is_surely_full(const struct trial_rank *f)
+is_surely_full(const struct trial_rank *f, uint32_t first, uint32_t n)
 {
-	struct trial *x = f->x;
-	size_t bytes = x->nstages * sizeof *x->choice;
-	uint32_t *was = arena_dup(&x->s->space.tmp, x->choice, bytes), i;
-	struct trial_rank other = *f;
+	struct trial_rank rank = *f;
+	uint32_t i;
 
-	for (i = 0; i < x->t->g->pp; i++) {
-		set_rank(&other, i);
-		if (trial_least_bytes(&other, TRIAL_SURE) > other.free_bytes) {
-			break;
+	for (i = first; i < first + n; i++) {
+		set_rank(&rank, i);
+		if (trial_least_bytes(&rank, TRIAL_SURE) > rank.free_bytes) {
+			return true;
 		}
 	}
-	memcpy(x->choice, was, bytes);
-	return i < x->t->g->pp;
+	return false;
 }
 
 /*
@@ -155,9 +152,11 @@ static enum trial_verdict
 prove_full(struct trial_rank *f, double *bytes)
 {
 	struct trial *x = f->x;
-	double of, least;
+	double least;
+	bool has;
 
-	if (x->ways_of->at.n == 1 || isinf(lacks(f)) || is_surely_full(f)) {
+	if (x->ways_of->at.n == 1 || isinf(lacks(f)) ||
+	    is_surely_full(f, 0, (uint32_t)x->t->g->pp)) {
 		return TRIAL_FULL;
 	}
 	least = trial_least_bytes(f, TRIAL_MADE);
@@ -168,67 +167,40 @@ prove_full(struct trial_rank *f, double *bytes)
 	if (f->n == 1) {
 		return choose_one(f, bytes) ? TRIAL_FITS : TRIAL_FULL;
 	}
-	trial_lower_bytes(f);
-	return fits(f, true, &of) ? TRIAL_FITS : TRIAL_OPEN;
-}
-
-/* Whether the rank is full by the programs for one sequence, with any ways. */
-static bool
-is_proved_full(struct trial_rank *f)
-{
-	struct trial *x = f->x;
-	double least;
-	uint32_t i;
-
-	if (f->full || x->s->guessing || trial_is_asked(x)) {
-		return false;
+	f->made = true;
+	has = choose(f, bytes);
+	f->made = false;
+	if (!has) {
+		trial_choose_least(f);
+		fits(f, true, bytes);
 	}
-	least = trial_least_bytes(f, TRIAL_SURE);
-	for (i = 0; i < f->n; i++) {
-		x->choice[f->of[i]] = 0;
-	}
-	return least > f->free_bytes;
+	return has ? TRIAL_FITS : TRIAL_OPEN;
 }
 
 /*
- * Whether other ways may make the rank fit.  The first walk knows their costs
- * from the programs for one sequence; but before a rank counts as full there,
- * the programs of the ways that keep the fewest bytes are made.
- */
-static bool
-may_fit(struct trial_rank *f)
-{
-	return !f->full && (!f->x->s->guessing ||
-			    trial_least_bytes(f, TRIAL_GUESSED) *
-			    (1 - PIECE_NEAR) <= f->free_bytes);
-}
-
-/*
- * Chooses how the rank's stages recompute, and sets its bytes: if none fit,
- * those of the ways that keep least by the programs for one sequence.  Where an
- * earlier rank is full, only these are needed, for the report; and the first
- * walk leaves out nothing for those after it, so it proves nothing.
+ * Chooses how the rank's stages recompute, which have their quickest ways, and
+ * sets its bytes: if none fit, those of the ways that keep least by the programs
+ * for one sequence.  Where an earlier rank is full, only these are needed, for
+ * the report; and the first walk leaves out nothing for those after it, so it
+ * proves nothing.
  */
 static enum trial_verdict
 fit_rank(struct trial_rank *f, double *bytes)
 {
-	uint32_t i;
-
 	f->left_us = f->grouped_us = 0;
-	for (i = 0; i < f->n; i++) {
-		f->x->choice[f->of[i]] = 0;
-	}
 	if (fits(f, !f->x->s->guessing, bytes)) {
 		return TRIAL_FITS;
 	}
 	/* the space has no slower ways with that: see docs/search.md */
-	if (f->x->key.offload & PLAN_OFFLOAD_SAVES || is_proved_full(f)) {
+	if (f->x->key.offload & PLAN_OFFLOAD_SAVES || (!f->full &&
+	    !f->x->s->guessing && !trial_is_asked(f->x) &&
+	    is_surely_full(f, f->rank, 1))) {
 		return TRIAL_FULL;
 	}
 	if (trial_is_slow_rank(f)) {
 		return TRIAL_CUT;
 	}
-	if (may_fit(f) && choose(f, bytes)) {
+	if (!f->full && choose(f, bytes)) {
 		return TRIAL_FITS;
 	}
 	f->left_us = 0;
@@ -335,13 +307,6 @@ first_rank(struct trial_rank *f)
 	return first;
 }
 
-/* Whether a plan that may fit could be better than the plans found. */
-static bool
-is_left_open(struct trial *x)
-{
-	return trial_bound(x) && !trial_is_above(x, true);
-}
-
 /* Turns to no rank yet. */
 static struct trial_rank
 open_rank(struct trial *x)
@@ -355,7 +320,7 @@ open_rank(struct trial *x)
 	return f;
 }
 
-/* Whether all ranks fit; sets how their stages recompute. */
+/* Whether all ranks fit; sets how their stages recompute, as x->exact says. */
 static enum trial_verdict
 fit_ranks(struct trial *x, struct trial_fit *out)
 {
@@ -364,6 +329,8 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 	enum trial_verdict all = TRIAL_FITS, has;
 	bool asked = trial_is_asked(x);
 
+	x->left_us = x->grouped_us = 0;
+	memset(x->left, 0, pp * sizeof *x->left);
 	first = first_rank(&f);
 	trial_set_chosen(x, false);
 	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
@@ -381,7 +348,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 			all = TRIAL_CUT;
 		}
 	}
-	if (all == TRIAL_OPEN && is_left_open(x)) {
+	if (all == TRIAL_OPEN && trial_bound(x) && !trial_is_above(x, true)) {
 		x->s->open_us = fmin(x->s->open_us, x->bound_us);
 	}
 	if (x->grouped_us > 0 && all <= TRIAL_CUT && !x->s->guessing) {
@@ -437,7 +404,10 @@ trial_is_surely_slow(struct trial *x)
 enum trial_verdict
 trial_fits(struct trial *x, struct trial_fit *f)
 {
-	*f = (struct trial_fit){ .over = -INFINITY };
+	const struct trial_fit none = { .over = -INFINITY };
+	enum trial_verdict has;
+
+	*f = none;
 	/* what an arena taught may have been the memory of hosts */
 	x->drives_help |= x->s->unfit.n > 0;
 	trial_set_fixed(x);
@@ -452,8 +422,12 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}
-	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	x->left_us = x->grouped_us = 0;
-	memset(x->left, 0, (size_t)x->t->g->pp * sizeof *x->left);
-	return fit_ranks(x, f);
+	x->exact = false;
+	has = fit_ranks(x, f);
+	if (has == TRIAL_FITS && x->left_us > 0 && !x->s->guessing) {
+		*f = none;
+		x->exact = true;
+		has = fit_ranks(x, f);
+	}
+	return has;
 }

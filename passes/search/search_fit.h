@@ -8,13 +8,14 @@
 #include "passes/search/search_trial.h"
 
 /*
- * What a stage takes and keeps by each way to recompute, as the programs for
- * one sequence say of the plan's microbatch.
+ * What a stage takes by each way to recompute, as the programs for one sequence
+ * say of the plan's microbatch, and keeps.
  */
 struct trial_ways {
 	double *us;		/* against the quickest way */
 	struct piece_bytes *keeps;
 	uint32_t least;		/* the way that keeps least */
+	bool made;		/* see trial_rank */
 };
 
 /* The fitting of one rank. */
@@ -29,6 +30,9 @@ struct trial_rank {
 	struct trial_ways *ways;
 	struct piece_bytes *keeps;	/* by stage of the rank */
 	const char **words;	/* by stage of the rank: `recompute` */
+	/* bytes of ways are of the programs of the plan's lengths, which are
+	 * made; else of those for one sequence */
+	bool made;
 	uint32_t tries;		/* programs of the plan that lacked memory */
 	double taken;		/* see trial_choose */
 	bool full;		/* a rank before does not fit */
@@ -39,8 +43,8 @@ struct trial_rank {
 
 /* Where the bytes of ways are from. */
 enum trial_source {
-	TRIAL_GUESSED,	/* the programs for one sequence */
-	TRIAL_SURE,	/* of these, what longer ones keep at least */
+	/* the programs for one sequence: what longer ones keep at least */
+	TRIAL_SURE,
 	TRIAL_MADE	/* the programs of the plan's lengths */
 };
 
@@ -56,8 +60,7 @@ double trial_chosen_us(const struct trial_rank *f);
 /* What is as good as nothing, of the time of a microbatch on the rank. */
 double trial_near_us(const struct trial_rank *f);
 /*
- * Chooses the ways that take least and keep at most `most_bytes`, as the
- * programs for one sequence say.  Sets f->taken to what they keep: with less
+ * Chooses the ways that take least and keep at most `most_bytes`, by f->made.  Sets f->taken to what they keep: with less
  * they are not found in the same way again.  False: none do.
  */
 bool trial_choose(struct trial_rank *f, double most_bytes);
@@ -65,8 +68,7 @@ bool trial_choose(struct trial_rank *f, double most_bytes);
 void trial_choose_least(struct trial_rank *f);
 /*
  * A lower bound of the bytes of the rank with any ways, if they have those
- * bytes; of programs that are made, with any that may fit.  Chooses the ways
- * that it takes.
+ * bytes; of programs that are made, with any that may fit.
  */
 double trial_least_bytes(struct trial_rank *f, enum trial_source from);
 /*
@@ -75,12 +77,6 @@ double trial_least_bytes(struct trial_rank *f, enum trial_source from);
  */
 double trial_sure_bytes(const struct trial_rank *f, uint32_t stage,
 			uint32_t way);
-/*
- * Chooses another way for a stage as long as the rank then has fewer bytes, by
- * the programs of the plan's lengths.
- */
-void trial_lower_bytes(struct trial_rank *f);
-
 /* ---- search_slow.c ----------------------------------------------------- */
 
 /*

@@ -137,20 +137,9 @@ is_known_cut(struct trial *x, const struct piece_choices *ways)
 	return false;
 }
 
-/* Whether the programs of the quickest way can be made. */
-static bool
-has_quickest(struct trial *x)
-{
-	struct piece_key key = x->key;
-
-	key.choice = x->ways_of->at.at[0].nth;
-	return piece_cost_of(&x->s->pieces, &key, x->t) != NULL;
-}
-
 /* The best choices of a trial so far. */
 struct chosen {
 	double step_us;		/* INFINITY: none was priced */
-	double least_us;	/* what choices that were dropped may take */
 	uint32_t *choice;	/* by stage */
 	struct trial_fit fit;
 };
@@ -165,30 +154,12 @@ can_be_uneven(const struct trial *x)
 	return x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing;
 }
 
-/*
- * Chooses ways with which the plan fits: first some, with a bound of all, and
- * the best only if the plan may then be better than those found.
- */
-static enum trial_verdict
-choose(struct trial *x, struct trial_fit *f)
-{
-	enum trial_verdict has;
-
-	x->exact = false;
-	has = trial_fits(x, f);
-	if (has == TRIAL_FITS && x->left_us > 0 && !x->s->guessing) {
-		x->exact = true;
-		has = trial_fits(x, f);
-	}
-	return has;
-}
-
 /* Prices the plan with ways with which it fits, and keeps the best. */
 static enum trial_outcome
 price_choices(struct trial *x, struct chosen *best)
 {
 	struct trial_fit f;
-	enum trial_verdict has = choose(x, &f);
+	enum trial_verdict has = trial_fits(x, &f);
 
 	if (has > TRIAL_FITS) {
 		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
@@ -197,7 +168,6 @@ price_choices(struct trial *x, struct chosen *best)
 		x->s->out->cut++;
 		return trial_is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
-	best->least_us = x->p.step_us - x->left_us;
 	if (can_be_uneven(x)) {
 		x->s->out->ways_us = fmin(x->s->out->ways_us,
 					  trial_others_us(x));
@@ -230,7 +200,7 @@ with_choices(struct trial *x)
 	if (!isfinite(best.step_us)) {
 		return outcome;
 	}
-	least_us = best.least_us;
+	least_us = best.step_us - x->left_us;
 	if (can_be_uneven(x)) {
 		x->evenly = true;
 		price_choices(x, &best);
@@ -275,7 +245,7 @@ with_layers(struct trial *x)
 		x->s->out->cut++;
 		return OUTCOME_CUT_TIGHT;
 	}
-	return has_quickest(x) ? with_choices(x) : OUTCOME_NONE;
+	return trial_cost(x, 0) ? with_choices(x) : OUTCOME_NONE;
 }
 
 /* Sets layers that are `part` of `of` steps on the way from `from` to `to`. */

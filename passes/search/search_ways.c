@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NEAR 1e-4		/* choices of times so near are as good */
+#define NEAR 1e-6		/* choices of times so near are as good */
 
 /* fmax, without its rules for NaN: no argument is, and calls are many. */
 static double
@@ -20,32 +20,62 @@ larger(double a, double b)
 
 /* ---- what ways take and keep ---- */
 
+/* What a stage keeps with a way: as the programs for one sequence say. */
+static void
+guess_bytes(const struct trial *x, uint32_t stage, uint32_t way,
+	    struct piece_bytes *b)
+{
+	const struct piece_choice *c = &x->ways_of->at.at[way];
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	double times = (double)x->t->microbatch;
+	uint32_t k;
+
+	*b = x->plain[stage];
+	b->temp = larger(b->temp + times * c->temp, 0);
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		b->slot[k] = larger(b->slot[k] - times * piece_saved_bytes(
+			&x->s->space, c, k, lo, hi), 0);
+	}
+}
+
+/* The same as the programs of the plan's lengths say. */
+static void
+made_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way,
+	   struct piece_bytes *b)
+{
+	uint32_t was = f->x->choice[stage];
+
+	f->x->choice[stage] = way;
+	trial_stage_bytes(f->x, stage, b);
+	f->x->choice[stage] = was;
+}
+
 static const struct trial_ways *
 ways_of(const struct trial_rank *f, uint32_t stage)
 {
 	struct trial *x = f->x;
 	struct trial_ways *w = &f->ways[x->like[stage]];
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	double times = (double)x->t->microbatch, least = INFINITY, all;
+	double least = INFINITY, all;
 	uint32_t n = x->ways_of->at.n, i, k;
 
-	if (w->us) {
+	if (w->us && w->made == f->made) {
 		return w;
 	}
+	w->made = f->made;
 	w->us = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->us);
 	w->keeps = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->keeps);
 	for (i = 0; i < n; i++) {
-		const struct piece_choice *c = &x->ways_of->at.at[i];
 		struct piece_bytes *b = &w->keeps[i];
 
-		w->us[i] = times * piece_extra_us(&x->s->space, c, lo, hi);
-		*b = x->plain[stage];
-		b->temp = larger(b->temp + times * c->temp, 0);
+		w->us[i] = (double)x->t->microbatch * piece_extra_us(
+			&x->s->space, &x->ways_of->at.at[i], lo, hi);
+		if (f->made) {
+			made_bytes(f, stage, i, b);
+		} else {
+			guess_bytes(x, stage, i, b);
+		}
 		for (k = 0, all = 0; k < SPACE_NSPANS; k++) {
-			double less = times * piece_saved_bytes(&x->s->space,
-								c, k, lo, hi);
-
-			b->slot[k] = larger(b->slot[k] - less, 0);
 			all += b->slot[k];
 		}
 		w->least = all < least ? i : w->least;
@@ -309,11 +339,8 @@ set_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way,
 {
 	if (from == TRIAL_SURE) {
 		set_sure(f, stage, way, b);
-	} else if (from == TRIAL_MADE) {
-		f->x->choice[stage] = way;
-		trial_stage_bytes(f->x, stage, b);
 	} else {
-		*b = ways_of(f, stage)->keeps[way];
+		made_bytes(f, stage, way, b);
 	}
 }
 
@@ -348,7 +375,6 @@ struct least {
 	struct piece_bytes each;	/* by itself, whatever way has it */
 	/* then, without temporary bytes and with them */
 	double own, both;
-	uint32_t way;		/* that has the latter */
 	bool *left;		/* by way: it is one of them */
 };
 
@@ -370,17 +396,14 @@ lower_all(struct piece_bytes *to, const struct piece_bytes *b)
 }
 
 static void
-lower(struct least *to, double own, uint32_t way, const struct piece_bytes *b)
+lower(struct least *to, double own, const struct piece_bytes *b)
 {
 	if (!isfinite(to->own)) {
 		to->each = *b;
 	}
 	lower_all(&to->each, b);
 	to->own = own < to->own ? own : to->own;
-	if (own + b->temp < to->both) {
-		to->both = own + b->temp;
-		to->way = way;
-	}
+	to->both = own + b->temp < to->both ? own + b->temp : to->both;
 }
 
 /*
@@ -412,7 +435,7 @@ find_least(struct trial_rank *f, enum trial_source from,
 			}
 			to[i].left[c] = true;
 			set_bytes(f, f->of[i], c, from, &b);
-			lower(&to[i], bytes_then(f, f->of[i], &b), c, &b);
+			lower(&to[i], bytes_then(f, f->of[i], &b), &b);
 		}
 	}
 }
@@ -509,7 +532,6 @@ trial_least_bytes(struct trial_rank *f, enum trial_source from)
 	struct least *at = arena_alloc(&f->tmp, f->n * sizeof *at);
 	struct least *sure = NULL;
 	double bytes;
-	uint32_t i;
 
 	if (from == TRIAL_MADE) {
 		sure = arena_alloc(&f->tmp, f->n * sizeof *sure);
@@ -520,45 +542,6 @@ trial_least_bytes(struct trial_rank *f, enum trial_source from)
 	if (sure && f->n > 1 && bytes <= f->free_bytes) {
 		bytes = larger(bytes, least_pooled(f, at, from));
 	}
-	for (i = 0; i < f->n; i++) {
-		f->x->choice[f->of[i]] = at[i].way;
-	}
 	arena_release(&f->tmp);
 	return larger(bytes, f->x->update_temp[f->rank]);
-}
-
-/* Tries each way of a stage of the rank; keeps that with the fewest bytes. */
-static bool
-lower_stage(struct trial_rank *f, uint32_t i, double *bytes)
-{
-	uint32_t *choice = &f->x->choice[f->of[i]], was = *choice, best = was;
-	uint32_t c;
-
-	for (c = 0; c < f->x->ways_of->at.n; c++) {
-		double of;
-
-		*choice = c;
-		of = trial_chosen_bytes(f, true);
-		if (of < *bytes) {
-			*bytes = of;
-			best = c;
-		}
-	}
-	*choice = best;
-	return best != was;
-}
-
-void
-trial_lower_bytes(struct trial_rank *f)
-{
-	double bytes = trial_chosen_bytes(f, true);
-	bool lower = true;
-	uint32_t i;
-
-	while (lower) {
-		lower = false;
-		for (i = 0; i < f->n; i++) {
-			lower |= lower_stage(f, i, &bytes);
-		}
-	}
 }
