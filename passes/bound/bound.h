@@ -25,13 +25,14 @@ struct bound {
 	/* lower bound of a step: arithmetic alone, on all devices */
 	double flops_us;
 	double static_bytes[3];	/* of weights, gradients, optimizer state */
+	double params;		/* elements of all parameters */
 	double expert_part;	/* fraction of parameters in experts */
 	double table_part;	/* fraction in embedding tables */
 	/* fraction that forward and backward read, without experts */
 	double twice_part;
 	/* the first and the last layer use one tensor, such as a table */
 	bool ties;
-	VEC(struct bound_rows) rows;
+	VEC(struct bound_rows) rows;	/* of gradients */
 	VEC(struct bound_work) work;	/* of an unsplit program */
 	struct bound_degrees *of;	/* by space_degrees.nth */
 	/* results so far */

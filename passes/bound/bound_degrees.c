@@ -43,6 +43,7 @@ find_sums(struct bound *b)
 	b->static_bytes[0] = (double)sums.weight_bytes;
 	b->static_bytes[1] = (double)sums.gradient_bytes;
 	b->static_bytes[2] = (double)sums.optimizer_bytes;
+	b->params = (double)sums.total;
 	b->expert_part = part_of(&sums, GROUP_EXPERTS);
 	b->table_part = part_of(&sums, GROUP_EMBEDDING);
 	b->twice_part = part_of(&sums, GROUP_ATTENTION) +
@@ -98,22 +99,21 @@ worth(struct space *s, const struct space_degrees *g)
 /* ---- a guessed step ---- */
 
 /*
- * The lower bound, with the bubble of a pipeline with one layer a stage, and a
- * fixed cost for each doubling of tp, cp and ep.
+ * Arithmetic that takes us and an exchange once a step, with the bubble of a
+ * pipeline with one layer a stage, and a fixed cost for each doubling of tp, cp
+ * and ep.
  */
 static double
 guess_us(const struct space *s, const struct space_degrees *g,
-	 const struct bound_degrees *x)
+	 const struct bound_degrees *x, double us)
 {
 	int64_t v = g->pp < s->nlayers ? s->nlayers / g->pp : 1;
-	double data_us = x->sum_us + x->gather_us;
-	double us = x->us - data_us;
 
 	us *= 1 + (double)(g->pp - 1) /
 		  (double)(v * space_microbatches(s, g, 1));
 	us *= 1 + TENSOR * log2((double)g->tp) +
 	      CONTEXT * log2((double)g->cp) + EXPERT * log2((double)g->ep);
-	return us + data_us;
+	return us + bound_all_us(x);
 }
 
 static int64_t
@@ -142,8 +142,7 @@ strict_us(const struct bound *b, const struct space_degrees *g)
 		key.zero++;
 	}
 	t.nmicrobatches = space_microbatches(s, g, t.microbatch);
-	return bound_data_us(b, &key, &t, x->guess_us) -
-	       x->sum_us - x->gather_us;
+	return bound_data_us(b, &key, &t, x->guess_us) - bound_all_us(x);
 }
 
 static void
@@ -156,9 +155,9 @@ bound_one(struct bound *b, const struct space_degrees *g)
 
 	x->us = b->flops_us / worth(s, g) * ((double)all / (double)s->batch);
 	bound_set_exchange(b, g);
-	x->us += x->sum_us + x->gather_us;
-	x->guess_us = guess_us(s, g, x);
+	x->guess_us = guess_us(s, g, x, x->us);
 	x->guess_us += strict_us(b, g);
+	x->us += bound_any_data_us(b, g);
 }
 
 bool
@@ -169,10 +168,10 @@ bound_open(struct bound *b, struct space *space, struct piece_store *pieces,
 
 	*b = (struct bound){ .space = space, .pieces = pieces,
 			     .hurried = hurried };
-	bound_find_rows(b);
 	if (!find_sums(b)) {
 		return false;
 	}
+	bound_find_rows(b);
 	b->of = arena_alloc(&space->keep, space->degrees.n * sizeof *b->of);
 	for (i = 0; i < space->degrees.n; i++) {
 		bound_one(b, &space->degrees.at[i]);

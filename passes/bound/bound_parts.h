@@ -16,35 +16,46 @@ struct bound_pieces {
 	double whole_us;
 };
 
+/* Parameters by which ranks hold the same: those of experts, and all others. */
+enum bound_group { BOUND_OTHERS, BOUND_EXPERTS, BOUND_NGROUPS };
+
 /*
- * Lower bounds of a mean rank's time of exchange among data ranks in each
- * microbatch, with ZeRO 2 and 3.
+ * Lower bounds of a mean rank's time of exchange among data ranks of one group
+ * of parameters.
  */
-struct bound_cut {
-	double dense_us, experts_us;	/* gradients, without those of tables */
+struct bound_exchange {
+	/* of a step: summing gradients, gathering weights */
+	double sum_us, gather_us;
+	/* in each microbatch with ZeRO 2 and 3, without those of tables:
+	 * gradients, and weights gathered at each use */
+	double gradients_us, weights_us;
 	/*
-	 * instead of experts_us, experts' rows may be gathered: time for each
-	 * byte of them, and for each flop of their products
+	 * instead of gradients, rows may be gathered, or multiplied for all
+	 * data ranks: time for each byte of them, and for each flop
 	 */
 	double row_us, flop_us;
-	double weights_us;	/* weights gathered at each use */
-	double gather_us;	/* weights gathered once, after updates */
 };
 
 /* What holds for all plans of the same degrees. */
 struct bound_degrees {
 	double us;		/* of a step: arithmetic and exchange */
-	/* lower bounds: summing gradients, gathering weights */
-	double sum_us, gather_us;
-	struct bound_cut cut;
+	struct bound_exchange of[BOUND_NGROUPS];
+	double table_us;	/* tables gathered at each use, as weights_us */
+	double again_us;	/* weights gathered once, after updates */
 	double guess_us;	/* no bound: the order to look in */
 };
 
-/* A contraction that computes experts' gradients, over all layers. */
+/*
+ * A gradient of parameters that is a sum over rows of sequences: of a
+ * contraction, in all layers, or of a table.
+ */
 struct bound_rows {
-	/* its results' part of the elements of all experts' gradients */
-	double weight;
-	double bytes, flops;	/* for one sequence: operands, work */
+	enum bound_group group;
+	bool table;
+	double elems;
+	double part;		/* of the parameters of its group */
+	/* for one sequence: of its operands' rows; of its products */
+	double bytes, flops;
 };
 
 /* A contraction or attention of an unsplit program, for one sequence. */
@@ -118,10 +129,14 @@ double bound_line_us(struct bound *b, const struct space_plan *t,
 
 /* ---- bound_data.c ------------------------------------------------------ */
 
-/* Sets b->rows from a model with its backward. */
+/* Sets b->rows from a model with its backward; its sums are known. */
 void bound_find_rows(struct bound *b);
 /* Sets lower bounds of the time of g's exchange among data ranks. */
 void bound_set_exchange(struct bound *b, const struct space_degrees *g);
+/* Summing all gradients and gathering all weights, once. */
+double bound_all_us(const struct bound_degrees *x);
+/* What the exchange adds to the kernels of any plan with these degrees. */
+double bound_any_data_us(const struct bound *b, const struct space_degrees *g);
 /* Of that what is exchanged once a step. */
 double bound_once_us(const struct bound *b, const struct piece_key *key,
 		     const struct space_plan *t);

@@ -144,6 +144,7 @@ release_unit_tests += \
 	%D%/search/t-pareto-front \
 	%D%/search/t-search-bound \
 	%D%/search/t-search-least \
+	%D%/search/t-search-step \
 	%D%/search/t-search-memory \
 	%D%/search/t-search-ahead \
 	%D%/search/t-search-bytes \

@@ -54,6 +54,110 @@ static const char rows[] =
 /* Few tokens for large experts. */
 static const char wide[] = LAYERS_OF_EXPERTS(8192, 32, 32, 64);
 
+/*
+ * Norms of queries and keys, which attention may compute with its rows; and
+ * values by a factor that is saved, too, and has no sequences.
+ */
+static const char normed[] =
+	"model m {\n"
+	"  dim hidden = 512, heads = 8, kv = 2, hd = 64, ffn = 1024,\n"
+	"      vocab = 512, seq = 256, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 4 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = rmsnorm(linear(n -> heads, hd));\n"
+	"    k = rmsnorm(linear(n -> kv, hd));\n"
+	"    v = linear(n -> kv, hd) * sigmoid(weight(hd));\n"
+	"    a = attention(rope(q), rope(k), v, causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    n = layernorm(x);\n"
+	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* Latents, experts with a shared one, and layers of two kinds. */
+static const char latent[] =
+	"model m {\n"
+	"  dim hidden = 512, heads = 8, nope = 32, rot = 16, vd = 32;\n"
+	"  dim qk = nope + rot, kvo = nope + vd, qrank = 128, rank = 64;\n"
+	"  dim kvr = rank + rot, ffn = 1024, mid = 256;\n"
+	"  dim expert = 8, choice = 2, vocab = 512, seq = 128, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  layer attend(x[batch, seq, hidden]) {\n"
+	"    n = rmsnorm(x);\n"
+	"    c = rmsnorm(linear(n -> qrank));\n"
+	"    qn, qr = split(linear(c -> heads, qk), qk -> nope, rot);\n"
+	"    l, r = split(linear(n -> kvr), kvr -> rank, rot);\n"
+	"    r = rope(r, interleaved);\n"
+	"    kn, v = split(linear(rmsnorm(l) -> heads, kvo),\n"
+	"                  kvo -> nope, vd);\n"
+	"    q = concat(qn, rope(qr, interleaved) -> qk);\n"
+	"    a = attention(q, concat(kn, r -> qk), v, causal);\n"
+	"    return x + linear(a -> hidden);\n"
+	"  }\n"
+	"  layer gated(x[batch, seq, hidden]) {\n"
+	"    x = attend(x);\n"
+	"    m = rmsnorm(x);\n"
+	"    g = silu(linear(m -> ffn)) * linear(m -> ffn);\n"
+	"    return x + linear(g -> hidden);\n"
+	"  }\n"
+	"  layer chosen(x[batch, seq, hidden]) {\n"
+	"    x = attend(x);\n"
+	"    m = rmsnorm(x);\n"
+	"    s = sigmoid(cast(linear(m -> expert), dtype = f32));\n"
+	"    e = topk(s, expert -> choice);\n"
+	"    w = gather(s, e);\n"
+	"    w = cast(w / sum(w, choice) * 2.5, dtype = bf16);\n"
+	"    g = silu(linear(m, e -> mid)) * linear(m, e -> mid);\n"
+	"    y = linear(g, e -> hidden);\n"
+	"    g = silu(linear(m -> mid)) * linear(m -> mid);\n"
+	"    return x + linear(g -> hidden) + sum(y * w, choice);\n"
+	"  }\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 3 as i { x = gated(x); }\n"
+	"  repeat 4 as i from 3 { x = chosen(x); }\n"
+	"  loss = cross_entropy(linear(rmsnorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n";
+
+/* Contractions in 8 bits, windows and dropout. */
+static const char narrow[] =
+	"model m {\n"
+	"  dim hidden = 512, heads = 8, kv = 2, hd = 64, ffn = 1024,\n"
+	"      vocab = 512, seq = 256, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 5 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = rope(linear(n -> heads, hd));\n"
+	"    k = rope(linear(n -> kv, hd));\n"
+	"    v = linear(n -> kv, hd);\n"
+	"    a = attention(q, k, v, causal, window = 64);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    f = linear(gelu(linear(layernorm(x) -> ffn)) -> hidden);\n"
+	"    x = x + dropout(f, p = 0.1);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); matmul = f8e4m3; }\n";
+
+/* A weight is a first operand: it is read once for all sequences. */
+static const char turned[] =
+	"model m {\n"
+	"  dim hidden = 4096, ffn = 16384, vocab = 512, seq = 8, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 5 as i {\n"
+	"    u = dot(weight(ffn, hidden), rmsnorm(x), hidden);\n"
+	"    x = x + linear(silu(u) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
 /* Models of a batch of 32 and of three numbers of layers, from this one on. */
 static const struct drawn_model {
 	const char *text;
@@ -88,16 +192,17 @@ struct stand {
 	struct bound bounds;
 };
 
-/* With launches and calls of several kernels or collectives, if it `joins`. */
+/* On nodes of several kinds, if the name has a `+`; with launches and calls of
+ * several kernels or collectives, if it `joins`. */
 static inline void
-stand_as(struct stand *x, const char *model, const char *cluster, bool joins)
+stand_as(struct stand *x, const char *model, const char *name, bool joins)
 {
 	struct ir_ctx *c = &x->c;
 	struct ir_module *m;
 
 	memset(x, 0, sizeof *x);
 	ir_ctx_init(c, NULL);
-	x->t = target(c, cluster);
+	x->t = strchr(name, '+') ? cluster(c, name) : target(c, name);
 	m = trained(c, model);
 	if (joins) {
 		price_set_joins(m, &x->t);
