@@ -40,6 +40,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/ast.h \
 	%D%/lang/ast_print.c \
 	%D%/lang/call.h \
+	%D%/lang/call_args.c \
+	%D%/lang/call_layer.c \
 	%D%/lang/expr.c \
 	%D%/lang/functions.c \
 	%D%/lang/ir_text.c \
@@ -50,10 +52,12 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/lang_ops.c \
 	%D%/lang/lang_plan.c \
 	%D%/lang/lang_target.c \
+	%D%/lang/lang_unknown.c \
 	%D%/lang/lang_loss.c \
 	%D%/lang/lang_weights.c \
 	%D%/lang/lower.c \
 	%D%/lang/lower.h \
+	%D%/lang/operators.c \
 	%D%/lang/override.c \
 	%D%/lang/settings.c \
 	%D%/lang/settings.def \

@@ -1,6 +1,7 @@
 /*
- * A call and its arguments, sorted by what they are.  expr.c sorts them and
- * runs a row of functions.c (functions that make weights or several nodes),
+ * A call and its arguments, sorted by what they are.  expr.c evaluates them,
+ * call_args.c sorts those that are names, and expr.c calls a layer by
+ * call_layer.c, or runs a row of functions.c (functions that make weights or several nodes),
  * or the one row of lang_ops.c, which is for every op.
  */
 #ifndef FRONTEND_CALL_H
@@ -41,17 +42,72 @@ struct call_fn {
 	bool (*run)(struct fe_call *c, value_id *out);
 };
 
-/* ---- expr.c ----------------------------------------------------------- */
+/* A number or a value. */
+struct lower_operand {
+	bool is_value;
+	value_id value;
+	double num;
+};
+
+/* ---- lang_unknown.c ---------------------------------------------------- */
+
+/* The row of functions.c of that name, or NULL. */
+const struct call_fn *call_find(const char *name);
+/* Reports a name that is no value; of a call it may be one of its flags. */
+bool lower_unknown_name(struct lower *l, const struct ast_expr *e,
+			const char *function, const char *flags);
+/* Reports a call of what is no function and no layer above. */
+bool call_unknown(struct fe_call *c);
+
+/* ---- operators.c -------------------------------------------------------- */
+
+/* Whether an expression is made of numbers and dims alone. */
+bool lower_is_number(struct lower *l, const struct ast_expr *e);
+/* sqrt, exp, log of a plain number, so that 1 / sqrt(hd) is one. */
+bool lower_is_number_call(struct lower *l, const struct ast_expr *e);
+/* What e makes of its operands, which are evaluated; false: reported. */
+bool lower_binary(struct lower *l, const struct ast_expr *e,
+		  struct lower_operand a, struct lower_operand b,
+		  struct lower_operand *out);
+/* The same of one operand, in place. */
+bool lower_negated(struct lower *l, const struct ast_expr *e,
+		   struct lower_operand *out);
+bool lower_number_function(struct lower *l, const struct ast_expr *e,
+			   struct lower_operand *out);
+
+/* ---- call_args.c -------------------------------------------------------- */
 
 bool call_has_flag(const struct fe_call *c, const char *word);
 /* The argument `word = ...`, or NULL. */
 const struct ast_expr *call_named(const struct fe_call *c, const char *word);
 bool call_has_dim(const dim_id *list, uint32_t n, dim_id d);
-/* Sorts the arguments by c->named and c->flags, and counts them. */
-bool call_sort(struct fe_call *c, const struct call_takes *t);
+/* All named arguments and flags that a call may have, for a message. */
+const char *call_words(const struct fe_call *c);
+/* `word = ...`: known, and given once. */
+bool call_check_named(struct fe_call *c, const struct ast_arg *a);
+/* A name before the arrow that is not a variable, and one after it: a flag or
+ * a dim. */
+bool call_bare_name(struct fe_call *c, const struct ast_expr *e);
+bool call_arrow_name(struct fe_call *c, const struct ast_name *n);
+/* Whether there are as many of each as it takes. */
+bool call_counts(struct fe_call *c, const struct call_takes *t);
 /* `dim` or `(dim, dim)`, each once; false after reporting. */
 bool call_dims(struct fe_call *c, const struct ast_expr *e, dim_id *list,
 	       uint8_t *n);
+
+/* ---- call_layer.c ------------------------------------------------------- */
+
+/* Whether the layer's head or results had errors: calls report nothing. */
+bool call_layer_is_broken(const struct fe_call *c, func_id f);
+void call_layer_takes(struct fe_call *c, func_id f, struct call_takes *takes);
+/* The call, of sorted arguments, as a node. */
+bool call_layer_node(struct fe_call *c, func_id f, uint32_t max, value_id *out,
+		     uint32_t *n);
+
+/* ---- expr.c ----------------------------------------------------------- */
+
+/* Sorts the arguments by c->named and c->flags, and counts them. */
+bool call_sort(struct fe_call *c, const struct call_takes *t);
 /* A number that must be above 0. */
 bool call_positive(struct fe_call *c, const struct ast_expr *e,
 		   const char *what, double *out);

@@ -1,8 +1,9 @@
 /*
  * What the files that turn the tree into IR share.  lower.c walks blocks,
- * layers and statements; expr.c expressions and calls; settings.c the blocks
- * of `key = value;` and the hints.  They call lang_names.c and tensors.c for
- * what names mean, lang_append.c to add nodes, and words.c for messages.
+ * layers and statements; expr.c and what call.h lists do expressions and calls;
+ * settings.c the blocks of `key = value;` and the hints.  They call lang_names.c
+ * and tensors.c for what names mean, lang_append.c to add nodes, and words.c for
+ * messages.
  * Private to frontend/lang.
  */
 #ifndef FRONTEND_LOWER_H
@@ -204,6 +205,9 @@ bool lower_number(struct lower *l, const struct ast_expr *e,
 /* Up to max results, for `a, b = ...`. */
 bool lower_results(struct lower *l, const struct ast_expr *e, uint32_t max,
 		   value_id *out, uint32_t *n);
+
+/* ---- lang_unknown.c ---------------------------------------------------- */
+
 /* Whether a row of functions.c has the name, which is no op and no layer. */
 bool lower_is_function(const char *name);
 
