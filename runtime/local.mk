@@ -156,6 +156,7 @@ rank_sources = \
 	%D%/grammar/gram_reader.c \
 	%D%/grammar/gram_reader.h \
 	%D%/grammar/gram_schema.c \
+	%D%/grammar/gram_string.c \
 	%D%/grammar/gram_texts.c \
 	%D%/grammar/gram_tokens.c \
 	%D%/grammar/gram_tree.c \
@@ -186,6 +187,7 @@ rank_sources = \
 	%D%/serve/metrics.h \
 	%D%/serve/reply.c \
 	%D%/serve/reply.h \
+	%D%/serve/reply_logprobs.c \
 	%D%/serve/request.c \
 	%D%/serve/request.h \
 	%D%/serve/request_prompts.c \
@@ -203,7 +205,6 @@ rank_sources = \
 	%D%/serve/structured.c \
 	%D%/serve/structured.h \
 	%D%/serve/token_paths.c \
-	%D%/serve/token_paths.h \
 	%D%/serve/service.h \
 	%D%/text.c \
 	%D%/text.h \

@@ -223,8 +223,25 @@ void gram_add_inner(struct gram_ways *w, size_t from,
 /* The way of what is around a value that has ended. */
 struct gram_way gram_end_of_value(const struct gram_ways *w,
 				  const struct gram_way *way);
+/* Appends that way. */
+void gram_end_value(struct gram_ways *w, size_t from,
+		    const struct gram_way *way);
 /* Forgets frames that no way is in, of which there are none to come back to. */
 void gram_forget(struct gram_ways *w);
+
+/* ---- gram_string.c: texts of a list, and strings ---- */
+
+/* Leaves the texts that go on by a byte. */
+void gram_narrow(const struct rt_grammar *g, struct gram_way *way,
+		 unsigned char byte);
+/* Whether a text is there, to its end: it is the first of those left. */
+bool gram_is_whole(const struct rt_grammar *g, const struct gram_way *way);
+/* A byte of a character of UTF-8; *ended: its last one. */
+bool gram_next_of_character(struct gram_way *way, unsigned char byte,
+			    bool *ended);
+/* A byte after the quote that begins a string. */
+void gram_next_in_string(struct gram_ways *w, size_t from,
+			 struct gram_way *way, unsigned char byte);
 
 /* ---- gram_match.c: texts ---- */
 

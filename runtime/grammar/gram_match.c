@@ -15,14 +15,6 @@ enum { BLANKS = 48 };		/* of an indent */
 
 /* ---- values ---- */
 
-static void
-end_value(struct gram_ways *w, size_t from, const struct gram_way *way)
-{
-	struct gram_way out = gram_end_of_value(w, way);
-
-	gram_add_way(w, from, &out);
-}
-
 /* A blank between two marks. */
 static bool
 is_blank(struct gram_way *way, unsigned char byte)
@@ -38,198 +30,22 @@ is_blank(struct gram_way *way, unsigned char byte)
 	return false;
 }
 
-/* ---- texts of a list ---- */
-
-static int
-byte_of(const struct rt_grammar *g, int32_t text, int32_t at)
-{
-	const struct gram_text *t = &g->texts[text];
-
-	return (size_t)at < t->n ? (unsigned char)t->at[at] : -1;
-}
-
-/* The first of those from .. to - 1 whose byte is at least this. */
-static int32_t
-first_with(const struct rt_grammar *g, const struct gram_way *way, int byte)
-{
-	int32_t low = way->from, high = way->to, middle;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (byte_of(g, middle, way->at) < byte) {
-			low = middle + 1;
-		} else {
-			high = middle;
-		}
-	}
-	return low;
-}
-
-/* Leaves the texts that go on by a byte. */
-static void
-narrow(const struct rt_grammar *g, struct gram_way *way, unsigned char byte)
-{
-	int32_t from = first_with(g, way, byte);
-
-	way->to = first_with(g, way, byte + 1);
-	way->from = from;
-	way->at++;
-}
-
-/* Whether a text is there, to its end: it is the first of those left. */
-static bool
-is_whole(const struct rt_grammar *g, const struct gram_way *way)
-{
-	return way->from < way->to &&
-	       g->texts[way->from].n == (size_t)way->at;
-}
+/* ---- literals ---- */
 
 static void
 next_literal(struct gram_ways *w, size_t from, struct gram_way *way,
 	     unsigned char byte)
 {
-	narrow(w->g, way, byte);
+	gram_narrow(w->g, way, byte);
 	if (way->from == way->to) {
 		return;
 	}
 	way->phase = GRAM_INSIDE;
-	if (is_whole(w->g, way) && way->to - way->from == 1) {
-		end_value(w, from, way);
+	if (gram_is_whole(w->g, way) && way->to - way->from == 1) {
+		gram_end_value(w, from, way);
 	} else {
 		gram_add_way(w, from, way);
 	}
-}
-
-/* ---- strings ---- */
-
-/* A byte of a character of UTF-8 (RFC 3629); *ended: its last one. */
-static bool
-next_of_character(struct gram_way *way, unsigned char byte, bool *ended)
-{
-	*ended = false;
-	if (way->rest > 0) {
-		if (byte < way->lo || byte > way->hi) {
-			return false;
-		}
-		way->lo = 0x80;
-		way->hi = 0xbf;
-		*ended = --way->rest == 0;
-		return true;
-	}
-	*ended = byte < 0x80;
-	if (*ended) {
-		return byte >= 0x20;
-	}
-	way->rest = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
-	way->lo = byte == 0xe0 ? 0xa0 : byte == 0xf0 ? 0x90 : 0x80;
-	way->hi = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
-	return byte >= 0xc2 && byte <= 0xf4;
-}
-
-/* Four digits after \u: any but half of a pair. */
-static bool
-next_hex(struct gram_way *way, unsigned char byte)
-{
-	bool letter = (byte >= 'a' && byte <= 'f') ||
-		      (byte >= 'A' && byte <= 'F');
-	bool digit = byte >= '0' && byte <= '9';
-
-	if (way->at == 0) {
-		/* the digit after a d is less than 8 */
-		way->hi = byte == 'd' || byte == 'D';
-	} else if (way->at == 1 && way->hi && (letter || byte >= '8')) {
-		return false;
-	}
-	way->at++;
-	return digit || letter;
-}
-
-static void
-next_by_pattern(struct gram_ways *w, size_t from, struct gram_way *way,
-		unsigned char byte)
-{
-	const struct gram_pattern *p =
-		&w->g->patterns[w->g->nodes[way->node].pattern];
-
-	if (byte == '"') {
-		if (gram_pattern_may_end(p, way->count)) {
-			end_value(w, from, way);
-		}
-	} else if (gram_pattern_next(p, &way->count, byte)) {
-		gram_add_way(w, from, way);
-	}
-}
-
-/* A string that is none of some texts, and has no escapes, so that it is none
- * that is written in another way. */
-static void
-next_beside_texts(struct gram_ways *w, size_t from, struct gram_way *way,
-		  unsigned char byte)
-{
-	const struct gram_node *x = &w->g->nodes[way->node];
-	bool ended;
-
-	if (way->rest == 0 && byte == '"') {
-		if (way->count >= x->least && !is_whole(w->g, way)) {
-			end_value(w, from, way);
-		}
-	} else if (byte != '\\' && next_of_character(way, byte, &ended)) {
-		narrow(w->g, way, byte);
-		way->count += ended;
-		gram_add_way(w, from, way);
-	}
-}
-
-static void
-next_in_string(struct gram_ways *w, size_t from, struct gram_way *way,
-	       unsigned char byte)
-{
-	const struct gram_node *x = &w->g->nodes[way->node];
-	bool ended = false;
-
-	if (x->pattern >= 0) {
-		next_by_pattern(w, from, way, byte);
-		return;
-	}
-	if (x->ntexts > 0) {
-		next_beside_texts(w, from, way, byte);
-		return;
-	}
-	if (way->phase == GRAM_ESCAPE) {
-		if (byte == 'u') {
-			way->phase = GRAM_HEX;
-			way->at = 0;
-			gram_add_way(w, from, way);
-			return;
-		}
-		ended = byte && strchr("\"\\/bfnrt", byte);
-	} else if (way->phase == GRAM_HEX) {
-		if (!next_hex(way, byte)) {
-			return;
-		}
-		ended = way->at == 4;
-	} else if (way->rest == 0 && byte == '"') {
-		if (way->count >= x->least) {
-			end_value(w, from, way);
-		}
-		return;
-	} else if (way->rest == 0 && way->count == x->most) {
-		return;
-	} else if (way->rest == 0 && byte == '\\') {
-		way->phase = GRAM_ESCAPE;
-		gram_add_way(w, from, way);
-		return;
-	} else if (!next_of_character(way, byte, &ended)) {
-		return;
-	}
-	if (way->phase == GRAM_ESCAPE && !ended) {
-		return;
-	}
-	if (ended) {
-		way->phase = GRAM_INSIDE;
-		way->count++;
-	}
-	gram_add_way(w, from, way);
 }
 
 /* ---- objects ---- */
@@ -325,7 +141,7 @@ end_key(struct gram_ways *w, size_t from, struct gram_way *way)
 {
 	const struct gram_node *x = &w->g->nodes[way->node];
 
-	if (is_whole(w->g, way)) {
+	if (gram_is_whole(w->g, way)) {
 		int32_t order = w->g->texts[way->from].order;
 
 		if (!may_follow(w, way, order, way->inner)) {
@@ -354,15 +170,15 @@ next_in_key(struct gram_ways *w, size_t from, struct gram_way *way,
 
 	/* a quote in a name comes after a backslash, which ends none */
 	if (way->rest == 0 && byte == '"' &&
-	    (way->extra || is_whole(w->g, way))) {
+	    (way->extra || gram_is_whole(w->g, way))) {
 		end_key(w, from, way);
 		return;
 	}
-	if (!next_of_character(way, byte, &ended)) {
+	if (!gram_next_of_character(way, byte, &ended)) {
 		return;
 	}
 	way->extra = next_of_extra(w, way, byte);
-	narrow(w->g, way, byte);
+	gram_narrow(w->g, way, byte);
 	for (i = way->from; i < way->to && !way->extra; i++) {
 		if (may_follow(w, way, w->g->texts[i].order, way->inner)) {
 			break;
@@ -387,7 +203,7 @@ next_in_object(struct gram_ways *w, size_t from, struct gram_way *way,
 		gram_add_way(w, from, way);
 	} else if (byte == '}') {
 		if (way->phase != GRAM_COMMA && has_required(w, way)) {
-			end_value(w, from, way);
+			gram_end_value(w, from, way);
 		}
 	} else if (byte == '"') {
 		if (way->phase != GRAM_AFTER && may_have_more(w, way)) {
@@ -420,7 +236,7 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 		gram_add_way(w, from, way);
 	} else if (byte == ']') {
 		if (way->count >= x->least) {
-			end_value(w, from, way);
+			gram_end_value(w, from, way);
 		}
 	} else if (more && way->phase == GRAM_AFTER && byte == ',') {
 		way->count++;
@@ -449,12 +265,12 @@ static void
 next_in_name(struct gram_ways *w, size_t from, struct gram_way *way,
 	     unsigned char byte)
 {
-	narrow(w->g, way, byte);
+	gram_narrow(w->g, way, byte);
 	if (way->from == way->to) {
 		return;
 	}
 	way->phase = GRAM_INSIDE;
-	if (is_whole(w->g, way)) {
+	if (gram_is_whole(w->g, way)) {
 		gram_add_values(w, from, w->g->nodes[way->node].inner, way->up,
 				way->depth);
 	} else {
@@ -483,16 +299,16 @@ next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
 		way->to = way->from + (last ? 1 : x->ntexts);
 		way->at = 0;
 	}
-	narrow(w->g, way, byte);
+	gram_narrow(w->g, way, byte);
 	if (way->from == way->to) {
 		return;
 	}
 	way->phase = GRAM_INSIDE;
-	if (w->g->texts[way->from].order == 1 && is_whole(w->g, way)) {
+	if (w->g->texts[way->from].order == 1 && gram_is_whole(w->g, way)) {
 		way->count++;
 		gram_add_inner(w, from, way, x->inner);
-	} else if (way->to - way->from == 1 && is_whole(w->g, way)) {
-		end_value(w, from, way);
+	} else if (way->to - way->from == 1 && gram_is_whole(w->g, way)) {
+		gram_end_value(w, from, way);
 	} else {
 		gram_add_way(w, from, way);
 	}
@@ -526,7 +342,7 @@ may_end_text(const struct gram_ways *w, const struct gram_way *way)
 
 	return x->pattern >= 0
 		? gram_pattern_may_end(&w->g->patterns[x->pattern], way->count)
-		: way->phase == GRAM_INSIDE && is_whole(w->g, way);
+		: way->phase == GRAM_INSIDE && gram_is_whole(w->g, way);
 }
 
 /* ---- all of them ---- */
@@ -580,12 +396,13 @@ may_end(const struct gram_ways *w, const struct gram_way *way)
 		return may_end_text(w, way);
 	}
 	if (x->kind == GRAM_LITERALS) {
-		return way->phase == GRAM_INSIDE && is_whole(w->g, way);
+		return way->phase == GRAM_INSIDE && gram_is_whole(w->g, way);
 	}
 	if (x->kind == GRAM_SERIES) {
 		return way->phase == GRAM_AFTER
 			? w->g->texts[end_of_series(w->g, x)].n == 0
-			: way->phase == GRAM_INSIDE && is_whole(w->g, way) &&
+			: way->phase == GRAM_INSIDE &&
+			  gram_is_whole(w->g, way) &&
 			  w->g->texts[way->from].order == 0;
 	}
 	return (x->kind == GRAM_NUMBER || x->kind == GRAM_RANGE) &&
@@ -609,7 +426,7 @@ next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 	x = &w->g->nodes[way->node];
 	if (x->kind == GRAM_STRING) {
-		next_in_string(w, from, way, byte);
+		gram_next_in_string(w, from, way, byte);
 		return;
 	}
 	if (x->kind == GRAM_OBJECT) {

@@ -147,6 +147,14 @@ gram_end_of_value(const struct gram_ways *w, const struct gram_way *way)
 	return out;
 }
 
+void
+gram_end_value(struct gram_ways *w, size_t from, const struct gram_way *way)
+{
+	struct gram_way out = gram_end_of_value(w, way);
+
+	gram_add_way(w, from, &out);
+}
+
 /* In frames, `lo' says that it is kept and `to' where it goes; both are of keys
  * and characters, which no frame is in the middle of. */
 void

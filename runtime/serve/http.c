@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "runtime/serve/metrics.h"
-#include "runtime/serve/token_paths.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
 

@@ -56,8 +56,6 @@ enum rt_status rt_reply_open(struct rt_reply **out, struct rt_request *request,
 void rt_reply_free(struct rt_reply *r);
 /* The tokens of the prompt that a choice answers. */
 const uint32_t *rt_choice_prompt(const struct rt_choice *c, int64_t *n);
-/* The next token of a prompt that is echoed with logprobs, after its first. */
-void rt_choice_score(struct rt_choice *c, const struct rt_drawn *t);
 /* The next token of a choice; false: a text that ends it has come. */
 bool rt_choice_add(struct rt_choice *c, const struct rt_drawn *t);
 /* The last call for a choice; after those of all, the reply has ended. */
@@ -67,5 +65,16 @@ void rt_reply_fail(struct rt_reply *r, const char *message);
 /* Appends an error as an object of OpenAI's form. */
 void rt_error_write(struct rt_text *out, const char *type,
 		    const char *message);
+
+/* ---- reply_logprobs.c ---- */
+
+/* The first token of a prompt that is echoed with logprobs, and each after it,
+ * before any is drawn. */
+void rt_logprobs_begin(struct rt_choice *c, int32_t token);
+void rt_choice_score(struct rt_choice *c, const struct rt_drawn *t);
+/* A token that was drawn; its text is in the answer's. */
+void rt_logprobs_add(struct rt_choice *c, const struct rt_drawn *t);
+/* Appends the member `logprobs`, of tokens since the last time. */
+void rt_logprobs_write(struct rt_choice *c, struct rt_text *out);
 
 #endif

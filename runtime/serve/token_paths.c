@@ -1,8 +1,8 @@
 /*
  * Tokens of prompts, and texts of tokens, in the form of vLLM's /tokenize and
- * /detokenize; see token_paths.h.
+ * /detokenize; see request.h.
  */
-#include "runtime/serve/token_paths.h"
+#include "runtime/serve/request.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
