@@ -131,6 +131,7 @@ answer_print_plans_json(struct ir_module *m, const struct search_report *r,
 	buf_puts(out, "{\n  \"version\": 1,\n");
 	print_bound(out, "bound_us", r->bound_us);
 	print_bound(out, "ways_bound_us", r->ways_us);
+	print_bound(out, "unmade_bound_us", r->unmade_us);
 	print_bound(out, "hosts_bound_us", r->hosts_us);
 	buf_puts(out, "  \"plans\": [");
 	for (i = 0; i < r->found.n; i++) {
@@ -188,5 +189,6 @@ answer_print_search(const struct search_report *r, struct buf *out)
 		   "a gap of %.1f%%\n", best / 1e3, r->bound_us / 1e3,
 		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
 	beside(out, "other ways for stages of one rank", r->ways_us);
+	beside(out, "ways to recompute that were not made", r->unmade_us);
 	beside(out, "parameters on hosts", r->hosts_us);
 }

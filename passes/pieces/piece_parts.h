@@ -105,6 +105,7 @@ struct piece_placed {
 	/* all ways to recompute that were tried; the first is as pinned */
 	VEC(const char *) words;
 	uint32_t nfirst;	/* of them, that all have; 0: not known yet */
+	bool leaves;		/* points of its fronts are not among these */
 	struct piece_choices choices[2];	/* if backward is split: 1 */
 	struct piece_sharding *shardings;	/* newest first */
 	uint64_t used;		/* when it was last: see MOST_OPEN */

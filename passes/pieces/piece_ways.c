@@ -337,6 +337,7 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 		}
 		w->nfirst = w->words.n;
 	}
+	x->leaves = w->leaves;
 	price_ways(s, w, key, &one, x);
 	return x;
 }

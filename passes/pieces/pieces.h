@@ -109,6 +109,7 @@ struct piece_choices {
 	VEC(struct piece_choice) at;	/* empty until needed */
 	struct piece_choice first;	/* itself, not against the first */
 	VEC(uint32_t) more;	/* nth of those that piece_widen priced */
+	bool leaves;		/* fronts have more points than these ways */
 	/* the least of all ways */
 	struct piece_maps maps[SPACE_MAX_KINDS][SCHED_NKINDS];
 };

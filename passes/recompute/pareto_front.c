@@ -584,6 +584,7 @@ front_find(struct front_block *f, uint32_t most, struct arena *a,
 			: text_of(f, c->chosen, a);
 		VEC_PUSH(a, &out->at, p);
 	}
+	out->all = all.at.n;
 	out->exact = f->exact && l.exact;
 }
 

@@ -30,6 +30,7 @@ struct front_point {
 
 struct front {
 	VEC(struct front_point) at;	/* more bytes, less time */
+	uint32_t all;		/* points that there are */
 	bool exact;		/* false: some points are left out */
 };
 

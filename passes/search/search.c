@@ -237,7 +237,7 @@ look_and_settle(struct search *s)
 	double guess_us;
 
 	s->open_us = INFINITY;
-	s->out->ways_us = s->out->hosts_us = INFINITY;
+	s->out->ways_us = s->out->unmade_us = s->out->hosts_us = INFINITY;
 	cluster(s, ndegrees < FIRST ? ndegrees : FIRST);
 	s->guessing = true;
 	walk(s, INFINITY, want);
@@ -383,6 +383,7 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 		out->refused = !out->found.n && !piece_ready(&s.pieces);
 		search_count(&s);
 		keep_lower(out, &out->ways_us);
+		keep_lower(out, &out->unmade_us);
 		keep_lower(out, &out->hosts_us);
 		keep_report(a, out);
 	}

@@ -126,9 +126,10 @@ struct search_report {
 	 * What plans take at least of which bound_us says nothing; INFINITY:
 	 * none of them is quicker than those found.  Stages of one rank have
 	 * other ways to recompute, which take more in sum or share slots
-	 * otherwise; parameters are on hosts.
+	 * otherwise; points of the fronts that no programs were made of;
+	 * parameters are on hosts.
 	 */
-	double ways_us, hosts_us;
+	double ways_us, unmade_us, hosts_us;
 	/* size of the space, and what became of it */
 	double space;		/* plans in it */
 	uint64_t groups;	/* sets of degrees */

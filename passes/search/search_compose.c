@@ -301,6 +301,13 @@ update_us(const struct trial *x)
 }
 
 double
+trial_step_us(struct trial *x)
+{
+	compose_update(x);
+	return x->bound_us + update_us(x) * (1 - PIECE_NEAR);
+}
+
+double
 trial_others_us(struct trial *x)
 {
 	return pipeline_us(x, true) +
@@ -318,12 +325,8 @@ trial_least(struct trial *x, double us)
 bool
 trial_is_above(struct trial *x, bool with_update)
 {
-	double us = x->bound_us;
+	double us = with_update ? trial_step_us(x) : x->bound_us;
 
-	if (with_update) {
-		compose_update(x);
-		us += update_us(x) * (1 - PIECE_NEAR);
-	}
 	if (us < x->s->worst_us) {
 		return false;
 	}

@@ -179,10 +179,10 @@ prove_full(struct trial_rank *f, double *bytes)
 
 /*
  * Chooses how the rank's stages recompute, which have their quickest ways, and
- * sets its bytes: if none fit, those of the ways that keep least by the programs
+ * sets its bytes: if none fit, those of the ways that keep least, by programs
  * for one sequence.  Where an earlier rank is full, only these are needed, for
- * the report; and the first walk leaves out nothing for those after it, so it
- * proves nothing.
+ * the report; and the first walk leaves out nothing for others, so it proves
+ * nothing.
  */
 static enum trial_verdict
 fit_rank(struct trial_rank *f, double *bytes)

@@ -60,8 +60,9 @@ double trial_chosen_us(const struct trial_rank *f);
 /* What is as good as nothing, of the time of a microbatch on the rank. */
 double trial_near_us(const struct trial_rank *f);
 /*
- * Chooses the ways that take least and keep at most `most_bytes`, by f->made.  Sets f->taken to what they keep: with less
- * they are not found in the same way again.  False: none do.
+ * Chooses the ways that take least and keep at most `most_bytes`, by f->made.
+ * Sets f->taken to what they keep: with less they are not found in the same way
+ * again.  False: none do.
  */
 bool trial_choose(struct trial_rank *f, double most_bytes);
 /* Chooses for each stage the way that keeps least, by these programs. */

@@ -130,6 +130,8 @@ void trial_set_chosen(struct trial *x, bool chosen);
  * ranks that are not `chosen`.  False: the programs of a choice cannot be made.
  */
 bool trial_bound(struct trial *x);
+/* Lower bound of the step: bound_us with its update. */
+double trial_step_us(struct trial *x);
 /*
  * Lower bound of the step, if stages of its ranks have other choices that take
  * no less in sum; its update was priced.

@@ -144,16 +144,6 @@ struct chosen {
 	struct trial_fit fit;
 };
 
-/*
- * Whether a choice that takes no less in sum may take less as a schedule:
- * stages of a rank have slower ways, which may be others.
- */
-static bool
-can_be_uneven(const struct trial *x)
-{
-	return x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing;
-}
-
 /* Prices the plan with ways with which it fits, and keeps the best. */
 static enum trial_outcome
 price_choices(struct trial *x, struct chosen *best)
@@ -167,10 +157,6 @@ price_choices(struct trial *x, struct chosen *best)
 	if (is_cut(x) || !trial_run(x)) {
 		x->s->out->cut++;
 		return trial_is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
-	}
-	if (can_be_uneven(x)) {
-		x->s->out->ways_us = fmin(x->s->out->ways_us,
-					  trial_others_us(x));
 	}
 	if (x->p.step_us < best->step_us) {
 		best->step_us = x->p.step_us;
@@ -201,7 +187,10 @@ with_choices(struct trial *x)
 		return outcome;
 	}
 	least_us = best.step_us - x->left_us;
-	if (can_be_uneven(x)) {
+	/* then a choice that takes no less in sum may, as a schedule */
+	if (x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing) {
+		x->s->out->ways_us = fmin(x->s->out->ways_us,
+					  trial_others_us(x));
 		x->evenly = true;
 		price_choices(x, &best);
 		x->evenly = false;
@@ -235,6 +224,10 @@ with_layers(struct trial *x)
 	ways = piece_choices_of(&x->s->pieces, &x->key, x->t);
 	if (!ways) {
 		return OUTCOME_NONE;
+	}
+	if (ways->leaves && !x->s->guessing) {
+		x->s->out->unmade_us = fmin(x->s->out->unmade_us,
+					    trial_step_us(x));
 	}
 	if (is_known_cut(x, ways)) {
 		x->s->out->cut++;

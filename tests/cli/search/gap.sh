@@ -48,6 +48,9 @@ run --explain=search "$@"
 step=$(step_of out)
 bound=$(said 'other ways for stages of one rank')
 below "$bound" "$step" || bad "ways: $bound of $step"
+bound=$(said 'ways to recompute that were not made')
+below "$bound" "$step" || bad "ways that were not made: $bound of $step"
+bound=$(said 'other ways for stages of one rank')
 # the same way in all stages takes more in sum, and waits less
 run "$@" --pin recompute=n+dot+v+concat+m+sum+div+dot_at+silu+g
 even=$(step_of out)
@@ -66,6 +69,10 @@ step=$(step_of out)
 run "$@" --pin recompute=n+silu+g
 below "$step" "$(step_of out)" ||
 	bad "$step, and $(step_of out) with one way in all stages"
+# as pinned there are no other ways
+run --explain=search "$@" --pin recompute=n+silu+g
+[ -z "$(said 'ways to recompute that were not made')" ] ||
+	bad 'recompute is pinned'
 # with one stage for each rank it is not a question of schedules
 run --target h100x8x8 --explain=search --pin pp=8,interleave=1 \
 	"$examples/llama-3-70b.llm"
