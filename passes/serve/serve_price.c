@@ -160,9 +160,10 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 			? TARGET_FP4 : TARGET_FP8;
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
-	/* numbers of f16 and of 4 bits lie in rows, and experts in 8 bits
-	 * (codegen/cpu/dot/cpu_dot_view.c, codegen/panels.c) */
-	c.panels = c.stored_bytes == 0 ? c.rate != TARGET_FP16
+	/* numbers of f16 and of 4 bits lie in rows, and experts in 8 bits, and
+	 * what slices are read of (codegen/cpu/dot/cpu_dot_view.c,
+	 * codegen/panels.c) */
+	c.panels = c.stored_bytes == 0 ? c.rate != TARGET_FP16 && !x->stays
 		: c.stored_bytes == 1 && x->groups <= 1;
 	c.widened = c.stored_bytes > 0 && c.stored_bytes <= 1 &&
 		    c.rate != TARGET_FP8 && c.rate != TARGET_FP4 &&
