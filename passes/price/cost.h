@@ -251,6 +251,9 @@ struct cost_joint {
 #define COST_JOINT_QUERIES 64
 #define COST_JOINT_HEAD 128
 #define COST_JOINT_ABOVE 96
+/* Instructions that a scheduler issues for such a tile, unless a mask cuts it:
+ * those of two warps. */
+#define COST_JOINT_SLOTS 840
 /* What llmc gives sums at most. */
 #define COST_JOINT_SCRATCH (INT64_C(96) << 20)
 
@@ -285,6 +288,9 @@ double cost_gradients_least_us(const struct target_device *d, double pairs,
  * shared; a causal mask is of as many keys as queries. */
 double cost_forward_us(const struct target_device *d,
 		       const struct cost_gradients *g);
+/* Instructions that a scheduler issues for a tile of 128 queries and 128 keys
+ * that no mask cuts, those of two warps. */
+double cost_forward_slots(double d, double dv);
 /* The same of a kernel that issues so many instructions for a tile. */
 double cost_forward_of_us(const struct target_device *d,
 			  const struct cost_gradients *g, double slots);

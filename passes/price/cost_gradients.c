@@ -7,7 +7,7 @@
  * has multiplied.  So little of one overlaps with the other that a tile takes
  * as long as its products, at the stated rate, and the instructions that a
  * scheduler issues for it, one after the other, and SHOWN times that.  What was
- * measured on an H200 (docs/gpu.md) is 1.15 times of it for attention forward
+ * measured on an H200 (docs/gpu.md) is 1.14 times of it for attention forward
  * (heads of 128) and 1.30 for gradients by two kernels (heads of 64, where
  * exponentials take their unit as long as all instructions are issued).  What
  * FlashAttention-3 has published of five products for an H100, 574.7 TFLOP/s in
@@ -29,19 +29,19 @@
 #define SHOWN 1.25
 #define SHOWN_FORWARD 1.15
 /* Instructions that a scheduler issues for a tile of 128 keys and 64 queries:
- * two warps' of the main loop, `least` in bench/gpu/sass.tsv.  Of one kernel;
- * of two, besides those for each element of a head; and of either for the two
- * tiles of a block of keys that a causal mask cuts. */
-#define SLOTS_ONE 840
+ * two warps' of the main loop, `least` in bench/gpu/sass.tsv, as
+ * COST_JOINT_SLOTS are of one kernel.  Of two, besides those for each element
+ * of a head; and of either for the two tiles of a block of keys that a causal
+ * mask cuts. */
 #define SLOTS_TWO 918
 #define SLOTS_TWO_EACH 2.125
 #define MASKS_ONE 600
 #define MASKS_TWO 884
-/* The same of forward, for a tile of 128 queries and 128 keys: 355 of a warp
- * with heads of 128, 346 with heads of 64; what an item, 128 queries of a head,
+/* The same of forward, for a tile of 128 queries and 128 keys: 374 of a warp
+ * with heads of 128, 365 with heads of 64; what an item, 128 queries of a head,
  * takes besides its tiles, 1031 of a warp, and a tile that raises references;
  * and its mask. */
-#define SLOTS_FORWARD 674
+#define SLOTS_FORWARD 712
 #define SLOTS_FORWARD_EACH 0.28
 #define SLOTS_ITEM (2062 + 316)
 #define MASKS_FORWARD 290
@@ -139,7 +139,7 @@ tile_cycles(int64_t products, double slots)
 static double
 longest(const struct cost_gradients *g)
 {
-	double cycles = tile_cycles(3 * g->d + 2 * g->dv, SLOTS_ONE);
+	double cycles = tile_cycles(3 * g->d + 2 * g->dv, COST_JOINT_SLOTS);
 	double turn = (double)TURN / TURNS;
 
 	return (double)blocks_of(g->queries, COST_JOINT_QUERIES) *
@@ -173,8 +173,8 @@ cycles_of_pairs(const struct cost_gradients *g, const struct cost_joint *j)
 }
 
 /*
- * Of few keys there is one block, and without a mask all begin at the same tile,
- * and wait for each other there.
+ * Of few keys there is one block, and without a mask all begin at the same
+ * tile, and wait for each other there.
  */
 static double
 cycles_of_one(const struct cost_gradients *g, const struct cost_joint *j)
@@ -260,7 +260,7 @@ double
 cost_gradients_least_us(const struct target_device *d, double pairs,
 			double head_dim)
 {
-	double one = SHOWN * (5 * head_dim / RATE + SLOTS_ONE / TILE_PAIRS);
+	double one = SHOWN * (5 * head_dim / RATE + COST_JOINT_SLOTS / TILE_PAIRS);
 	double two = SHOWN * (7 * head_dim / RATE +
 			      (SLOTS_TWO + SLOTS_TWO_EACH * head_dim) /
 			      TILE_PAIRS);
@@ -271,8 +271,8 @@ cost_gradients_least_us(const struct target_device *d, double pairs,
 
 /* ---- forward ---- */
 
-static double
-forward_slots(double d, double dv)
+double
+cost_forward_slots(double d, double dv)
 {
 	return SLOTS_FORWARD + SLOTS_FORWARD_EACH * (d + dv) / 2;
 }
@@ -312,8 +312,8 @@ cost_forward_of_us(const struct target_device *d,
 double
 cost_forward_us(const struct target_device *d, const struct cost_gradients *g)
 {
-	return cost_forward_of_us(d, g, forward_slots((double)g->d,
-						      (double)g->dv));
+	return cost_forward_of_us(d, g, cost_forward_slots((double)g->d,
+							   (double)g->dv));
 }
 
 double
@@ -321,7 +321,7 @@ cost_forward_least_us(const struct target_device *d, double pairs,
 		      double head_dim)
 {
 	return pairs * pair_cycles(head_dim, head_dim,
-				   forward_slots(head_dim, head_dim)) /
+				   cost_forward_slots(head_dim, head_dim)) /
 	       ((double)d->units * d->clock_mhz);
 }
 

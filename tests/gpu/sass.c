@@ -25,6 +25,9 @@
  *	rest	are issued for a tile outside of the main loop, on the longest
  *		way, with loops that run PARTS times, and TURNS times in each of
  *		those
+ *	least	of attention by wgmma: are issued in an iteration of the main
+ *		loop on the shortest way, which masks no score and rescales no
+ *		sum; else -
  *
  * An iteration of a loop that waits for an mbarrier, and what only leads to
  * one, is not counted, nor is what comes after the last EXIT.
@@ -205,6 +208,21 @@ registers_of(const struct reader *r)
 	return 0;
 }
 
+/* Whether tiles may leave out much of the main loop: attention by wgmma. */
+static bool
+has_least(const struct reader *r)
+{
+	int i;
+
+	for (i = 0; i < r->n; i++) {
+		if (r->loop[r->main_loop].has[i] &&
+		    begins(r->at[i].op, "HGMMA")) {
+			return begins(r->function, "attention");
+		}
+	}
+	return false;
+}
+
 static void
 print_function(struct reader *r)
 {
@@ -223,7 +241,7 @@ print_function(struct reader *r)
 		fence += is_fence(op) && k >= 0 && r->loop[k].products > 0;
 	}
 	if (r->main_loop < 0) {
-		printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t0\t-\t-\t-\t-\n",
+		printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t0\t-\t-\t-\t-\t-\n",
 		       r->function, registers_of(r), spill, fence, call, f64,
 		       late_loads(r));
 		return;
@@ -231,9 +249,14 @@ print_function(struct reader *r)
 	slots = loop_slots(r, r->main_loop);
 	cycles = r->loop[r->main_loop].products;
 	printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%.0f\t%.0f"
-	       "\t%ld\n", r->function, registers_of(r), spill, fence, call,
+	       "\t%ld\t", r->function, registers_of(r), spill, fence, call,
 	       f64, late_loads(r), waits_alone(r), slots, cycles,
 	       100 * (double)slots / cycles, sass_rest(r));
+	if (has_least(r)) {
+		printf("%ld\n", sass_least(r));
+	} else {
+		printf("-\n");
+	}
 }
 
 /* The loop with most stores to tensor memory; -1: there is none. */
@@ -268,7 +291,7 @@ print_weights(const struct reader *r)
 			  ? 8 : 0;
 	}
 	slots = loop_slots(r, k);
-	printf("%s+weights\t%d\t0\t0\t0\t0\t0\t0\t%ld\t%ld\t%ld\t0\n",
+	printf("%s+weights\t%d\t0\t0\t0\t0\t0\t0\t%ld\t%ld\t%ld\t0\t-\n",
 	       r->function, registers_of(r), slots, cycles,
 	       cycles > 0 ? 100 * slots / cycles : 0);
 }

@@ -79,6 +79,9 @@ begins(const char *s, const char *with)
 void sass_find_loops(struct reader *r);
 /* Instructions that are issued for a tile outside of the main loop. */
 long sass_rest(struct reader *r);
+/* Instructions on the shortest way through an iteration of the main loop, after
+ * sass_rest(). */
+long sass_least(const struct reader *r);
 /* Whether instruction i only leads to a loop that waits, or back from it. */
 bool sass_is_cold(const struct reader *r, int i);
 

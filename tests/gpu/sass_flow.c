@@ -400,6 +400,33 @@ sass_rest(struct reader *r)
 	return way;
 }
 
+long
+sass_least(const struct reader *r)
+{
+	const struct loop *l = &r->loop[r->main_loop];
+	long *after = space(sizeof *after * (size_t)r->n), way;
+	int *at = space(sizeof *at * (size_t)r->n);
+	int n = in_order(r, at), i, k, j, to;
+
+	for (j = 0; j < n; j++) {
+		i = at[j];
+		after[i] = -1;	/* no way back to the loop's head */
+		for (k = 0; l->has[i] && (to = next_of(r, i, k)) >= 0; k++) {
+			way = to == l->head ? 0
+			      : l->has[to] && r->at[to].order < r->at[i].order
+				      ? after[to] : -1;
+			if (way >= 0 && (after[i] < 0 || way < after[i])) {
+				after[i] = way;
+			}
+		}
+		after[i] += after[i] >= 0 && !sass_is_cold(r, i);
+	}
+	way = after[l->head];
+	free(after);
+	free(at);
+	return way;
+}
+
 void
 sass_find_loops(struct reader *r)
 {

@@ -509,6 +509,10 @@ ca90_back_emit(struct ca90_back *p)
 	cu_func_begin(p->s.t->k, p->joint ? "attention_joint" : p->s.keys
 		      ? "attention_keys" : "attention_queries", f);
 	ca_back_open(&p->s);
+	if (p->joint) {
+		cu_comment(f, "a tile that no mask cuts: some %d issue slots "
+			   "of a thread", COST_JOINT_SLOTS / 2);
+	}
 	f->grid->threads = CA90_PRODUCER + CA90_CONSUMERS;
 	put_maps(p);
 	put_barriers(p);

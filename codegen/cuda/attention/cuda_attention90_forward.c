@@ -411,6 +411,11 @@ ca_forward90(struct attn *t, int64_t cols)
 		VEC_PUSH(t->k->c->a, &f->grid->maps, p.side[i].map);
 	}
 	ca_forward_open(&p.s);
+	if (!p.unit->tensor && cols == COST_JOINT_KEYS && p.s.out) {
+		cu_comment(f, "a tile that no mask cuts: some %.0f issue slots "
+			   "of a thread", cost_forward_slots((double)t->d,
+			   (double)t->dv) / 2);
+	}
 	ca90_share_out(&p);
 	f->grid->threads = CA90_PRODUCER + CA90_CONSUMERS;
 	f->grid->blocks[0] = p.blocks;

@@ -15,13 +15,15 @@ export SASS LLMC
 # alone.  `narrow' has products of 128 and 64 columns, and of nobody knows how
 # many, and a loop that weighs.  Of three ways through a part of a tile in
 # `parts', 2, 3 and 4 slots, each of two parts counts the longest, and 3 more.
-printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
-	sound 168 0 0 0 0 0 0 5 128 4 25 \
-	faulty 255 2 2 1 3 1 1 6 8 75 17 \
-	tensor 0 0 0 0 0 0 0 4 256 2 2 \
-	narrow 0 0 0 0 0 0 0 7 224 3 11 \
-	narrow+weights 0 0 0 0 0 0 0 4 8 50 0 \
-	parts 0 0 0 0 0 0 0 2 64 3 18 >want
+# `attention1' may leave out 2 slots of 6.
+printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
+	sound 168 0 0 0 0 0 0 5 128 4 25 - \
+	faulty 255 2 2 1 3 1 1 6 8 75 17 - \
+	tensor 0 0 0 0 0 0 0 4 256 2 2 - \
+	narrow 0 0 0 0 0 0 0 7 224 3 11 - \
+	narrow+weights 0 0 0 0 0 0 0 4 8 50 0 - \
+	parts 0 0 0 0 0 0 0 2 64 3 18 - \
+	attention1 0 0 0 0 0 0 0 6 64 9 1 4 >want
 cmp -s want out || bad "the reader counts: $(diff want out)"
 "$SASS" 1 0 <"$tests/gpu/sass.txt" >out 2>err
 [ $? -eq 2 ] || bad 'a loop that runs 0 times'
