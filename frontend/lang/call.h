@@ -1,8 +1,8 @@
 /*
  * A call and its arguments, sorted by what they are.  expr.c evaluates them,
  * call_args.c sorts those that are names, and expr.c calls a layer by
- * call_layer.c, or runs a row of functions.c (functions that make weights or several nodes),
- * or the one row of lang_ops.c, which is for every op.
+ * call_layer.c, or runs a row of functions.c (functions that make weights or
+ * several nodes), or the one row of lang_ops.c, which is for every op.
  */
 #ifndef FRONTEND_CALL_H
 #define FRONTEND_CALL_H

@@ -1,9 +1,9 @@
 /*
  * What the files that turn the tree into IR share.  lower.c walks blocks,
- * layers and statements; expr.c and what call.h lists do expressions and calls;
- * settings.c the blocks of `key = value;` and the hints.  They call lang_names.c
- * and tensors.c for what names mean, lang_append.c to add nodes, and words.c for
- * messages.
+ * layers and statements; expr.c and what call.h lists do expressions and
+ * calls; settings.c the blocks of `key = value;` and the hints.  They call
+ * lang_names.c and tensors.c for what names mean, lang_append.c to add nodes,
+ * and words.c for messages.
  * Private to frontend/lang.
  */
 #ifndef FRONTEND_LOWER_H
