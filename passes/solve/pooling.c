@@ -35,6 +35,7 @@ struct pooling_level {
 /* A pool of a set of stages with such slots. */
 struct point {
 	double us, bytes;
+	double slowest_us;	/* of its stages' parts */
 	uint32_t level;
 };
 
@@ -42,6 +43,9 @@ struct point {
 struct points {
 	struct point *at;
 	uint32_t n;
+	/* the first set with as many stages of each kind, and slots */
+	uint32_t like;
+	uint64_t count;		/* of stages, a byte for each kind */
 };
 
 /* Pools of some stages, the last of which is `pool`. */
@@ -65,6 +69,7 @@ struct pooling_state {
 	struct pooling_level *levels;
 	uint32_t nlevels;
 	struct points *pools;	/* by set of stages */
+	uint32_t *firsts, nfirst;	/* sets that are like none before */
 	double most_us;		/* that a part of a stage may take */
 	double price, weight;	/* of a byte, and of a microsecond */
 	/* by set, at these prices: of one pool, then of any partition */
@@ -158,22 +163,6 @@ find_levels(struct pooling_state *s)
 
 /* ---- pools ---- */
 
-/* The slowest part of a stage in that pool. */
-static double
-slowest_us(const struct pooling_state *s, uint32_t pool, uint32_t level)
-{
-	double us = 0;
-	uint32_t i;
-
-	for (i = 0; pool >> i; i++) {
-		if (pool >> i & 1) {
-			us = fmax(us, s->levels[level].us[s->like[i]] /
-				      s->x->ways[i].parts);
-		}
-	}
-	return us;
-}
-
 /* Adds a pool in order, unless another beats it; drops those that it beats. */
 static void
 add_point(struct points *to, const struct point *x)
@@ -195,35 +184,78 @@ add_point(struct points *to, const struct point *x)
 	to->n += i + 1 - n;
 }
 
-/* Finds the pools of a set; at: memory for one of each level. */
+/* A set's pool with slots of that level; infinite time if there is none. */
+static struct point
+point_of(const struct pooling_state *s, uint32_t set, uint32_t level)
+{
+	const struct pooling *x = s->x;
+	const struct pooling_level *v = &s->levels[level];
+	struct point p = { 0, 0, 0, level };
+	uint64_t count = s->pools[set].count;
+	uint32_t i, k;
+
+	for (i = 0; count; i++, count >>= 8) {
+		if (count & 255) {
+			double part_us = v->us[i] / x->ways[i].parts;
+
+			p.us += (double)(count & 255) * v->us[i];
+			p.slowest_us = part_us > p.slowest_us ? part_us
+							      : p.slowest_us;
+		}
+	}
+	for (k = 0; k < POOLING_KINDS; k++) {
+		if (x->slots[k] && v->size[k] > 0) {
+			p.bytes += v->size[k] * x->slots[k][set];
+		}
+	}
+	return p;
+}
+
+static bool
+are_alike(const struct pooling_state *s, uint32_t a, uint32_t b)
+{
+	uint32_t k;
+
+	for (k = 0; k < POOLING_KINDS; k++) {
+		const uint32_t *slots = s->x->slots[k];
+
+		if (slots && slots[a] != slots[b]) {
+			return false;
+		}
+	}
+	return s->pools[a].count == s->pools[b].count;
+}
+
+/*
+ * Finds the pools of a set, unless it is like another; at: memory for one of
+ * each level.
+ */
 static void
 find_pools_of(struct pooling_state *s, uint32_t set, struct point *at)
 {
-	const struct pooling *x = s->x;
-	struct points to = { at, 0 };
-	double count[POOLING_STAGES] = { 0 };
-	uint32_t i, k, l;
+	struct points *to = &s->pools[set], all = { .at = at };
+	uint32_t i;
 
+	*to = (struct points){ .like = set };
 	for (i = 0; set >> i; i++) {
-		count[s->like[i]] += set >> i & 1;
+		to->count += (uint64_t)(set >> i & 1) << 8 * s->like[i];
 	}
-	for (l = 0; l < s->nlevels; l++) {
-		const struct pooling_level *v = &s->levels[l];
-		struct point p = { 0, 0, l };
+	for (i = 0; i < s->nfirst; i++) {
+		if (are_alike(s, s->firsts[i], set)) {
+			*to = s->pools[s->firsts[i]];
+			return;
+		}
+	}
+	s->firsts[s->nfirst++] = set;
+	for (i = 0; i < s->nlevels; i++) {
+		struct point p = point_of(s, set, i);
 
-		for (i = 0; set >> i; i++) {
-			p.us += count[i] > 0 ? count[i] * v->us[i] : 0;
-		}
-		for (k = 0; k < POOLING_KINDS; k++) {
-			p.bytes += x->slots[k] ? v->size[k] * x->slots[k][set]
-					       : 0;
-		}
 		if (isfinite(p.us)) {
-			add_point(&to, &p);
+			add_point(&all, &p);
 		}
 	}
-	s->pools[set].n = to.n;
-	s->pools[set].at = arena_dup(s->a, to.at, to.n * sizeof *to.at);
+	to->n = all.n;
+	to->at = arena_dup(s->a, all.at, all.n * sizeof *all.at);
 }
 
 static void
@@ -233,11 +265,12 @@ find_pools(struct pooling_state *s)
 					   sizeof *at);
 	uint32_t set;
 
-	s->x->looked += (uint64_t)s->nsets * s->nlevels;
+	s->firsts = arena_alloc_raw(s->a, s->nsets * sizeof *s->firsts);
 	s->pools = arena_alloc_raw(s->a, s->nsets * sizeof *s->pools);
 	for (set = 1; set < s->nsets; set++) {
 		find_pools_of(s, set, at);
 	}
+	s->x->looked += (uint64_t)s->nfirst * s->nlevels;
 }
 
 /* ---- bounds ---- */
@@ -249,13 +282,18 @@ price_pool(struct pooling_state *s, uint32_t set)
 	const struct points *p = &s->pools[set];
 	uint32_t i;
 
+	if (p->like != set) {
+		s->one[set] = s->one[p->like];
+		s->point[set] = s->point[p->like];
+		return;
+	}
 	s->one[set] = INFINITY;
 	for (i = 0; i < p->n; i++) {
 		double cost = s->weight * p->at[i].us +
 			      s->price * p->at[i].bytes;
 
-		if (cost < s->one[set] && (isinf(s->most_us) ||
-		    slowest_us(s, set, p->at[i].level) <= s->most_us)) {
+		if (cost < s->one[set] &&
+		    p->at[i].slowest_us <= s->most_us) {
 			s->one[set] = cost;
 			s->point[set] = &p->at[i];
 		}
@@ -474,8 +512,7 @@ extend(struct pooling_state *s, const struct partial *from, uint32_t set,
 			break;
 		}
 		if (q->bytes + s->fewest[rest] > room ||
-		    (isfinite(s->most_us) &&
-		     slowest_us(s, pool, q->level) > s->most_us)) {
+		    q->slowest_us > s->most_us) {
 			continue;
 		}
 		to.bound_us = to.us + rest_us(s, rest, room - q->bytes);

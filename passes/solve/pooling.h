@@ -30,7 +30,7 @@ struct pooling {
 	struct pooling_ways ways[POOLING_STAGES];
 	uint32_t n;
 	/* by kind and set of stages, as bits: the slots that they hold at once;
-	 * NULL: no way has such slots */
+	 * NULL: such slots take nothing */
 	const uint32_t *slots[POOLING_KINDS];
 	double room;		/* bytes of all pools together */
 	double near_us;		/* times that are so near are as good */
