@@ -410,7 +410,8 @@ struct asked {
 	double once, each;
 };
 
-/* A step of one microbatch may hide what is exchanged once. */
+/* Kernels of a step's only microbatch may hide a sum, those of an update
+ * nothing. */
 static double
 once_part(const struct space_plan *t)
 {
@@ -443,7 +444,7 @@ add_weights(const struct bound_degrees *x, int zero,
 
 	for (i = 0; i < BOUND_NGROUPS; i++) {
 		all += x->of[i].weights_us;
-		a->once += zero == 1 ? once_part(t) * x->of[i].gather_us : 0;
+		a->once += zero == 1 ? x->of[i].gather_us : 0;
 	}
 	a->once += zero == 2 ? x->again_us : 0;
 	all *= zero > 2 ? (double)t->nmicrobatches : 0;
