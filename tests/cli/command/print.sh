@@ -33,6 +33,7 @@ grep '^#' err >heads
 cat >want <<'END'
 # after fold-dims (unchanged)
 # after inline
+# after absorb (unchanged)
 # after quantise (unchanged)
 # after cse
 # after dce (unchanged)
@@ -41,7 +42,7 @@ diff want heads || bad '--print-changed: other passes'
 opt --passes=inline,cse --stop-after=inline
 cp out inlined.ir
 opt --passes=default --print-changed
-sed -n '/^# after inline$/,/^# after quantise /p' err | sed '$d' >cut.ir
+sed -n '/^# after inline$/,/^# after absorb /p' err | sed '$d' >cut.ir
 "$LLMC" opt cut.ir | cmp - inlined.ir || bad 'what was cut out differs'
 
 opt --passes=default --print-before=cse,dce --print-after=inline
@@ -49,21 +50,22 @@ grep '^#' err >heads
 printf '# after inline\n# before cse\n# before dce\n' | diff - heads ||
 	bad '--print-before, --print-after'
 opt --passes=default --print-after
-test "$(grep -c '^# after' err)" = 5 || bad '--print-after of all'
+test "$(grep -c '^# after' err)" = 6 || bad '--print-after of all'
 
 opt --passes=default --bisect-limit=2
 cmp -s out inlined.ir || bad '--bisect-limit: another module'
 cat >want <<'END'
 bisect: running pass (1) fold-dims on module m
 bisect: running pass (2) inline on module m
-bisect: not running pass (3) quantise on module m
-bisect: not running pass (4) cse on module m
-bisect: not running pass (5) dce on module m
+bisect: not running pass (3) absorb on module m
+bisect: not running pass (4) quantise on module m
+bisect: not running pass (5) cse on module m
+bisect: not running pass (6) dce on module m
 END
 diff want err || bad '--bisect-limit'
 opt --passes=default --bisect-limit=-1
 cmp -s out all.ir || bad '--bisect-limit=-1 skips something'
-test "$(grep -c 'bisect: running' err)" = 5 || bad '--bisect-limit=-1'
+test "$(grep -c 'bisect: running' err)" = 6 || bad '--bisect-limit=-1'
 
 opt --passes=default --time-passes --stats
 grep -Eq '^# +[0-9]+\.[0-9]+ +[0-9]+\.[0-9]+ +[0-9]+  inline$' err ||
