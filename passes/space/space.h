@@ -192,11 +192,18 @@ double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 
 #define SPACE_UNITS 8	/* of a rank's stages: sets of them are counted */
 
-/* Which unit of stages that lie side by side the i-th of n stages is in. */
+/* Units of n stages: each stage is one, or some that lie side by side are. */
+static inline uint32_t
+space_units(uint32_t n)
+{
+	return n <= SPACE_UNITS ? n : SPACE_UNITS - 2;
+}
+
+/* Which unit the i-th of n stages is in. */
 static inline uint32_t
 space_unit(uint32_t i, uint32_t n)
 {
-	return n <= SPACE_UNITS ? i : i * SPACE_UNITS / n;
+	return i * space_units(n) / n;
 }
 
 /*

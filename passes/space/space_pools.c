@@ -126,8 +126,7 @@ space_set_slots(struct space *s, struct space_slots *k, uint32_t span,
 	uint32_t like = !k->def->split && span == MEMORY_TO_WEIGHTS
 		? MEMORY_TO_INPUT : span;
 	uint32_t **to = &k->of_sets[like][rank], i;
-	uint32_t nunits = n < SPACE_UNITS ? n : SPACE_UNITS;
-	uint32_t nsets = 1u << nunits;
+	uint32_t nunits = space_units(n), nsets = 1u << nunits;
 	struct pools p = { .s = s, .k = k, .span = like, .rank = rank,
 			   .of = of, .n = n };
 
