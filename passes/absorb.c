@@ -83,6 +83,21 @@ last_dim(const struct ir_module *m, value_id v)
 	return t->ndims ? t->dims[t->ndims - 1] : 0;
 }
 
+/* Whether slices of what it makes are dims of a slice of the weight, too. */
+static bool
+may_slice(const struct absorb *x, const struct linear *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nslices; i++) {
+		if (ir_attr(x->m, ir_node(x->m, p->slice[i]), IR_ATTR_TO)
+		    ->dims[0] == p->rank) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* Whether the weight has these three dims: of heads, of `dim` before it is
  * sliced, and the contracted one. */
 static bool
@@ -125,7 +140,7 @@ find_linear(const struct absorb *x, value_id v, dim_id head, struct linear *p)
 	return over->ndims == 1 && is_cached(x, p->cached) &&
 	       last_dim(x->m, p->cached) == p->rank &&
 	       !ir_type_has(ir_type(x->m, p->cached), head) &&
-	       is_weight_of(x, p, head, dim);
+	       is_weight_of(x, p, head, dim) && may_slice(x, p);
 }
 
 /* Whether all that reads v, in the region of attention, ends in that. */
@@ -181,7 +196,8 @@ find_keys(const struct absorb *x, value_id k, dim_id head, struct latents *out)
 			return false;
 		}
 	}
-	return find_linear(x, v, head, &out->k);
+	return find_linear(x, v, head, &out->k) &&
+	       (!out->shared || last_dim(x->m, out->shared) != out->k.rank);
 }
 
 static bool
