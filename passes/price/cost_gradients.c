@@ -260,7 +260,8 @@ double
 cost_gradients_least_us(const struct target_device *d, double pairs,
 			double head_dim)
 {
-	double one = SHOWN * (5 * head_dim / RATE + COST_JOINT_SLOTS / TILE_PAIRS);
+	double one = SHOWN * (5 * head_dim / RATE +
+			      COST_JOINT_SLOTS / TILE_PAIRS);
 	double two = SHOWN * (7 * head_dim / RATE +
 			      (SLOTS_TWO + SLOTS_TWO_EACH * head_dim) /
 			      TILE_PAIRS);

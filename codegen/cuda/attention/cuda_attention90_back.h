@@ -40,8 +40,8 @@ struct ca90_back {
 	 * scratch.
 	 */
 	bool joint;
-	/* A block has two blocks of keys, `half' 0 and 1 in the text, and begins
-	 * the second one at the last tile of queries. */
+	/* A block has two blocks of keys, `half' 0 and 1 in the text, and
+	 * begins the second one at the last tile of queries. */
 	bool paired;
 	struct cost_joint how;
 	int64_t first;		/* the launch's first head of keys */

@@ -40,7 +40,7 @@ struct ca_back {
 	 * not those that use it, of which there are more. */
 	bool scales;
 	const char *nth;	/* C text: counts a head's tiles; or NULL */
-	bool turns;		/* in half 1 (C text) the last tiles come first */
+	bool turns;	/* in half 1 (C text) the last tiles come first */
 };
 
 /* Multiplications for each pair of a query and a key: S; dP unless only values'

@@ -139,7 +139,7 @@ by_prediction(void **state)
 		{ "sm_90a", "bf16", "", 1, 4096, 104, true },
 		{ "sm_90a", "f16", "causal softcap=30", 1, 8192, 120, true },
 		{ "sm_90a", "bf16", "causal", 1, 2048, 128, true },
-		{ "sm_90a", "bf16", "causal", 1, 1024, 128, false },
+		{ "sm_90a", "bf16", "causal", 1, 512, 128, false },
 		{ "sm_90a", "bf16", "causal", 16, 512, 128, true },
 		{ "sm_90a", "bf16", "causal window=4096", 1, 8192, 128,
 		  false },
@@ -168,14 +168,14 @@ by_plan(void **state)
 {
 	static const struct example all[] = {
 		{ "sm_90a", "bf16", "causal", 1, 8192, 128, false },
-		{ "sm_90a", "bf16", "causal", 1, 1024, 128, true },
-		{ "sm_90a", "bf16", "causal", 1, 1024, 128, false }
+		{ "sm_90a", "bf16", "causal", 1, 512, 128, true },
+		{ "sm_90a", "bf16", "causal", 1, 512, 128, false }
 	};
 
 	(void)state;
 	check(&all[0], "attention keys+values bf16 1x32/8x8192x8192x128 "
 	      "causal: m=128 n=64 k=128 stages=3 teams=1");
-	check(&all[1], JOINT("1024"));
+	check(&all[1], JOINT("512"));
 	check(&all[2], JOINT("4096"));	/* of another length */
 }
 
