@@ -34,7 +34,7 @@ void ca_side_load(struct cu_func *f, const struct attn *t,
 		  const struct ca_side *x, const char *to, const char *bar,
 		  const char *pos);
 
-/* Declares `group`, which of the two warpgroups that multiply a thread is of. */
+/* Declares `group`: of which of the warpgroups that multiply a thread is. */
 void ca90_declare_group(struct cu_func *f);
 
 /* Bytes that blocks may read or write again and again before those of other
