@@ -32,6 +32,7 @@ unit_tests += \
 	%D%/price/t-cost \
 	%D%/cuda/t-cuda-driver \
 	%D%/cuda/t-cuda-parts \
+	%D%/cuda/t-cuda-beside \
 	%D%/cuda/t-cuda-slots \
 	%D%/cuda/t-mutants \
 	%D%/runtime/t-device \

@@ -96,15 +96,23 @@ waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
 	     double put)
 {
 	double waves = (double)((items + units - 1) / units);
-	double beside = dot90_beside_slots(p) * COST_ALONE;
 
-	if (items > 0 && beside > 0) {
-		return waves * fmax(sums + put, beside) + beside;
-	}
 	if (p->teams == 1 || items == 0) {
 		return waves * (sums + put);
 	}
 	return waves * (sums > put ? sums : put) + put;
+}
+
+/* Those of whole tiles, which other warps may put away beside products. */
+static double
+whole_cycles(const struct dot90 *p, int64_t units, double sums, double put)
+{
+	double waves = (double)((p->whole + units - 1) / units);
+	double beside = dot90_beside_slots(p) * COST_ALONE;
+
+	return p->beside && p->whole > 0
+		? waves * fmax(sums + put, beside) + beside
+		: waves_cycles(p, p->whole, units, sums, put);
 }
 
 /* Cycles of the step that adds partial sums, which it reads at the rate of
@@ -151,8 +159,7 @@ cycles(const struct dot90 *p)
 	/* the boxes of the last tile are stored after it */
 	double all = 1500 + (dot90_any_box(p) ? tile * 2 / rate : 0);
 
-	all += waves_cycles(p, p->whole, units, stage *
-			    (double)dot90_all_stages(p), put);
+	all += whole_cycles(p, units, stage * (double)dot90_all_stages(p), put);
 	if (p->splits > 1) {
 		all += waves_cycles(p, p->items - p->whole, units, stage *
 				    (double)p->steps, tile * 4 / rate) +
@@ -211,7 +218,8 @@ find_ring(struct dot90 *p)
 	p->adds = p->beside = false;
 	p->box = 0;
 	if (dot90_beside_suits(p)) {
-		return true;
+		p->ring = dot90_ring_of(p);
+		return p->ring >= 3;
 	}
 	p->part = 0;
 	p->beside = false;
@@ -314,13 +322,15 @@ static bool
 try_both(struct dot90 *p, uint32_t i, int64_t splits)
 {
 	dot90_trial *tries = p->tries ? p->tries : try_shape;
-	double beside;
+	double beside = INFINITY;
 
 	p->asks_beside = true;
-	if (tries(p, i / 2, i % 2 != 0, splits) && !p->beside) {
-		return true;
+	if (tries(p, i / 2, i % 2 != 0, splits)) {
+		if (!p->beside) {
+			return true;
+		}
+		beside = cycles(p);
 	}
-	beside = p->beside ? cycles(p) : INFINITY;
 	p->asks_beside = false;
 	if (tries(p, i / 2, i % 2 != 0, splits) && cycles(p) < beside) {
 		return true;

@@ -421,16 +421,16 @@ bool dot90_emit_sum(struct dot90 *p);
 
 /* ---- cuda_dot90_beside.c: warps that put sums away ----------------------- */
 
-/* Whether they can: sets p->beside, p->part and p->ring. */
+/* Whether they can: sets p->beside and p->part. */
 bool dot90_beside_suits(struct dot90 *p);
 /* Registers of threads that copy, or multiply. */
 int dot90_regs(const struct dot90 *p, bool copies);
 /* Emits barriers, for one thread; what comes before the loop of who multiplies,
- * what becomes of a tile's sums, and what comes after the loop; and, after the
- * thread that copies, the warps that put them away. */
+ * what becomes of sums, as dot90_put_item, and what comes after the loop; and,
+ * after the thread that copies, the warps that put them away. */
 void dot90_beside_bars(struct cu_func *f, const struct dot90 *p);
 void dot90_beside_open(struct cu_func *f);
-void dot90_beside_stage(struct cu_func *f, const struct dot90 *p);
+void dot90_beside_item(struct cu_func *f, const struct dot90 *p);
 void dot90_beside_end(struct cu_func *f, const struct dot90 *p);
 bool dot90_beside_put(struct cu_func *f, struct dot90 *p);
 

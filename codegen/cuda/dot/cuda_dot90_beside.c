@@ -72,8 +72,7 @@ dot90_beside_suits(struct dot90 *p)
 			? parts[i] : 0;
 	}
 	p->beside = p->part > 0;
-	p->ring = dot90_ring_of(p);
-	return p->beside && p->ring >= 3;
+	return p->beside;
 }
 
 /* ---- registers, barriers ---- */
@@ -152,8 +151,8 @@ hand_over(struct cu_func *f, const struct dot90 *p, const char *tile)
 	cu_line(f, "}");
 }
 
-void
-dot90_beside_stage(struct cu_func *f, const struct dot90 *p)
+static void
+put_sums(struct cu_func *f, const struct dot90 *p)
 {
 	int64_t i;
 
@@ -165,11 +164,27 @@ dot90_beside_stage(struct cu_func *f, const struct dot90 *p)
 		sums_at(p), (long long)dot90_group_rows(p),
 		(long long)p->has->warp_rows, 2 * row_elems(p));
 	for (i = 0; i < dot90_units(p); i++) {
-		cu_line(f, "%s(to + %lld, d + %lld);", dot90_func(f, p, "stage"),
+		cu_line(f, "%s(to + %lld, d + %lld);",
+			dot90_func(f, p, "stage"),
 			(long long)(i * p->has->unit_rows) * 2 * row_elems(p),
 			(long long)(i * p->cols / 2));
 	}
 	hand_over(f, p, "tile");
+}
+
+void
+dot90_beside_item(struct cu_func *f, const struct dot90 *p)
+{
+	if (p->splits > 1) {
+		cu_line(f, "if (tile >= %lld) {",
+			(long long)(p->whole / p->cluster));
+		dot90_put_part(f, p, p, NULL);
+		cu_line(f, "} else {");
+	}
+	put_sums(f, p);
+	if (p->splits > 1) {
+		cu_line(f, "}");
+	}
 }
 
 void
@@ -192,7 +207,8 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	struct cu_nest nest = cu_nest_of(a, d->x,
 					 ir_type(f->k->c->m, d->value));
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
-				.inner = 1, .blocks = d->batch.size, .most = 1 };
+				.inner = 1, .blocks = d->batch.size,
+				.most = 1 };
 	struct cg_split cols = cu_split_of(&d->dims[2], p->part, p->part);
 	struct cu_place batch, n;
 	int64_t i;

@@ -73,7 +73,8 @@ share_bytes(struct dot90 *p)
 	for (i = 0; i < p->nmembers; i++) {
 		p->member[i].warp_bytes = p->warp_bytes;
 		p->member[i].among_others = p->member[i].part &&
-			!p->member[i].beside && (boxes || (teams && teams < leaves));
+			!p->member[i].beside &&
+			(boxes || (teams && teams < leaves));
 	}
 	return p->ring >= 3 && !(adds && boxes + leaves > 0);
 }
@@ -106,6 +107,7 @@ take_parts(struct dot90 *q, const struct dot90 *p)
 	q->items = p->items;
 	q->tiles = p->tiles;
 	q->sum_cols = p->sum_cols;
+	q->asks_beside = p->asks_beside;
 	q->warp_bytes = 0;
 }
 

@@ -436,10 +436,6 @@ bool
 dot90_put_tile(struct cu_func *f, const struct dot90 *p,
 	       const struct cu_place *m)
 {
-	if (p->beside) {
-		dot90_beside_stage(f, p);
-		return true;
-	}
 	if (p->part) {
 		return put_box(f, p, m);
 	}

@@ -260,14 +260,18 @@ static bool
 put_tile(struct cu_func *f, const struct dot90 *p)
 {
 	struct cu_place m, n;
-	bool done;
+	bool done = true;
 
 	dot90_places(f, p, &m, &n);
 	if (p->adds) {
 		dot90_add_place(f, p, &m);
 	}
 	put_sums(f, p);
-	done = dot90_put_item(f, p, p, &m, NULL);
+	if (p->beside) {
+		dot90_beside_item(f, p);
+	} else {
+		done = dot90_put_item(f, p, p, &m, NULL);
+	}
 	dot90_used(f, &m, &n);
 	return done;
 }

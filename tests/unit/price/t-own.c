@@ -53,16 +53,25 @@ test_put(void **state)
 	assert_true(put_us(d, &c, us / 16) < all);
 	c.put.beside = COST_BESIDE_THREAD;
 	assert_true(put_us(d, &c, us) < all / 4);
+	/* other warps hide nearly all of it, unless products are short */
+	c.put.beside = COST_BESIDE_WARPS;
+	c.put.warps_slots = 20;
+	assert_true(cost_put_by_warps(d, &c.put, c.m * c.n, us));
+	assert_true(put_us(d, &c, us) < all / 3);
+	assert_false(cost_put_by_warps(d, &c.put, c.m * c.n, us / 64));
+	assert_true(put_us(d, &c, us / 64) <= all);
 	for (i = 0; i < 2000; i++) {
 		c.m = 16 + i * 5281 % 9001;
 		c.n = 16 + i * 3907 % 9007;
 		c.k = 16 + i * 1327 % 9011;
 		c.put.slots = 1 + i % 300;
-		c.put.beside = (enum cost_beside)(i % 3);
+		c.put.warps_slots = 2 + i % 299;
+		c.put.beside = (enum cost_beside)(i % 4);
 		us = cost_contraction(d, &c).math_us;
 		least = cost_contraction_split_us(d, &c);
 		put = put_us(d, &c, us);
 		c.put.slots *= 2;
+		c.put.warps_slots *= 2;
 		more = put_us(d, &c, us);
 		assert_true(put > 0 && more > put);
 		assert_true(cost_contraction(d, &c).us * (1 + 1e-12) >= least);

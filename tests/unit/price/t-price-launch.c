@@ -269,13 +269,13 @@ test_launches(void **state)
 	assert_true(launches(8192, 24, 1024, false) == 3);
 	assert_true(summed(16, 4096) == 1);
 	assert_true(summed(16, 24) == 2);
-	/* two results less are stored, 29 MB each, of which the products take
-	 * longer than one */
+	/* two results less are stored, 29 MB each: beside products, but for
+	 * those of the last tiles, 4.3 MB */
 	assert_true(paired(4096, true, &kept) == 1);
 	assert_true(paired(4096, false, &alone) == 1);
 	printf("a pair takes %.1f us, whose factors are kept %.1f\n", alone,
 	       kept);
-	assert_true(kept - alone > 8);
+	assert_true(kept - alone > 2 && kept - alone < 8);
 	assert_true(paired(24, true, NULL) == 2);
 }
 
