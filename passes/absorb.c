@@ -54,7 +54,7 @@ struct latents {
 struct absorb {
 	struct ir_module *m;
 	uint32_t *uses;		/* by value: how often it is read */
-	value_id *feeds;	/* by value: the attention it feeds alone; or 0 */
+	value_id *feeds;	/* by value: attention that alone it feeds */
 	dim_id one;		/* of the one kv head */
 	dim_id latent;		/* the last one that was made; or 0 */
 	region_id r;		/* where new nodes go */
