@@ -45,6 +45,12 @@ enum cost_beside {
 	COST_BESIDE_THREAD
 };
 
+/* Cycles of the stages of teams that take turns, in those of a tile of both, by
+ * the estimate that chooses tiles: 722 for what a tile of 128 x 128 loads, of
+ * which there are two, where 128 x 256 multiply in 1078
+ * (codegen/cuda/dot/cuda_dot90.c, held by t-cuda-slots). */
+#define COST_TURNS_TIMES (2 * 722 / 1078.)
+
 /* Cycles in which a scheduler issues an instruction of its only warp: a unit of
  * 16 lanes takes one every second cycle, and of eight elements side by side few
  * wait for each other.  Assumed.  And the threads of such warps of a block: 32

@@ -16,12 +16,8 @@ const double cost_slots[COSTS_NKINDS] = {
 #define ISSUED 128
 /* Elements of a tile of both warpgroups. */
 #define TILE (128 * 256)
-/* Elements of a tile of a team that takes turns; and the cycles of its stages
- * in those of a tile of both, by the estimate that chooses tiles: 722 for what
- * two tiles of 128 x 128 load, where 128 x 256 multiply in 1078
- * (codegen/cuda/dot/cuda_dot90.c). */
+/* Elements of a tile of a team that takes turns. */
 #define TURNS_TILE (128 * 128)
-#define TURNS_TIMES (2 * 722 / 1078.)
 
 double
 cost_last_tiles(const struct target_device *d, double sums)
@@ -49,7 +45,7 @@ own_us(const struct target_device *d, const struct cost_put *x, double sums,
 	double each_us = x->slots / (ISSUED * d->clock_mhz);
 	double all_us = sums * each_us / (double)d->units;
 
-	return fmin(all_us, fmax(TURNS_TIMES * math_us, all_us) +
+	return fmin(all_us, fmax(COST_TURNS_TIMES * math_us, all_us) +
 			    TURNS_TILE * each_us - math_us);
 }
 

@@ -157,10 +157,62 @@ test_powers(void **state)
 	assert_true(is_priced("powers", text, true));
 }
 
+/* Cycles of the estimate for a stored product with so many stages of k, by
+ * tiles of so many columns, each of two blocks and one of so many teams. */
+static double
+estimated(int stages, int64_t cols, int64_t teams)
+{
+	struct cg_tiling in = { .list = true };
+	struct cu_candidates ways;
+	double cycles = 0;
+	uint32_t i;
+	struct tc c;
+
+	tc_open(&c, NULL, "sm_90a");
+	c.unrun = true;
+	c.c.units = 128;
+	c.c.tiling = cu_tiling_open(&c.a, &in);
+	tc_text(&c, arena_printf(&c.a, "llmc-ir 1\ndim m = 16384\n"
+		"dim n = 4096\ndim k = %d\nmodel {\n"
+		"  %%0 = weight name=\"a\" : bf16[m, k]\n"
+		"  %%1 = weight name=\"b\" : bf16[n, k]\n"
+		"  %%2 = dot %%0, %%1 over=k : bf16[m, n]\n"
+		"  return %%2\n}\n", 64 * stages), 0);
+	ways = c.c.tiling->last.at[0];
+	for (i = 0; i < ways.at.n; i++) {
+		const struct cu_candidate *x = &ways.at.at[i];
+
+		if (x->tile.num[PLAN_TILE_M] == 128 && !x->fewer &&
+		    x->tile.num[PLAN_TILE_N] == cols &&
+		    x->tile.num[PLAN_TILE_TEAMS] == teams &&
+		    x->tile.num[PLAN_TILE_CLUSTER] == 2 &&
+		    x->tile.num[PLAN_TILE_SPLITS] == 1) {
+			cycles = x->cycles;
+		}
+	}
+	c.c.tiling = NULL;
+	tc_close(&c);
+	assert_true(cycles > 0);
+	return cycles;
+}
+
+/* How many times longer stages of teams in turns are, as the price has it. */
+static void
+test_turns(void **state)
+{
+	double both = estimated(128, 256, 1) - estimated(64, 256, 1);
+	double turns = estimated(128, 128, 2) - estimated(64, 128, 2);
+
+	(void)state;
+	printf("%.4f and %.4f times\n", turns / both, COST_TURNS_TIMES);
+	assert_true(fabs(turns / both / COST_TURNS_TIMES - 1) < 0.002);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_powers)
 	};
