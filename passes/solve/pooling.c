@@ -190,7 +190,7 @@ point_of(const struct pooling_state *s, uint32_t set, uint32_t level)
 {
 	const struct pooling *x = s->x;
 	const struct pooling_level *v = &s->levels[level];
-	struct point p = { 0, 0, 0, level };
+	struct point p = { 0, 0, -INFINITY, level };
 	uint64_t count = s->pools[set].count;
 	uint32_t i, k;
 
@@ -478,14 +478,14 @@ add_partial(struct pooling_state *s, struct partials *p,
 	p->at.n = n + 1 - (hi - lo);
 }
 
-/* What other stages take at least within so many bytes. */
+/* What other stages take at least in so many bytes; the first price is 0. */
 static double
 rest_us(const struct pooling_state *s, uint32_t rest, double bytes)
 {
-	double most = 0;
+	double most = s->least[0][rest];
 	uint32_t i;
 
-	for (i = 0; i < s->nprices; i++) {
+	for (i = 1; i < s->nprices; i++) {
 		double us = s->least[i][rest] - s->prices[i] * bytes;
 
 		most = us > most ? us : most;
@@ -508,7 +508,7 @@ extend(struct pooling_state *s, const struct partial *from, uint32_t set,
 		struct partial to = { from->us + q->us, from->bytes + q->bytes,
 				      0, from, q, pool };
 
-		if (to.us >= enough_us) {
+		if (to.us + s->least[0][rest] >= enough_us) {
 			break;
 		}
 		if (q->bytes + s->fewest[rest] > room ||

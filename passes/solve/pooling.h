@@ -12,7 +12,10 @@
 #define POOLING_STAGES 8	/* sets of them are looked at */
 #define POOLING_KINDS 3
 
-/* What a stage takes with a way, and the size of its slots of each kind. */
+/*
+ * What a stage takes with a way, against one of them: it may be less than
+ * nothing.  And the size of its slots of each kind.
+ */
 struct pooling_way {
 	double us, size[POOLING_KINDS];
 	uint32_t nth;		/* the caller's number of it */
