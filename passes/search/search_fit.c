@@ -169,11 +169,12 @@ prove_full(struct trial_rank *f, double *bytes)
 	}
 	f->made = true;
 	has = choose(f, bytes);
-	f->made = false;
 	if (!has) {
-		trial_choose_least(f);
-		fits(f, true, bytes);
+		trial_lower_bytes(f);
+		has = fits(f, true, bytes);
+		f->left_us = has ? f->left_us : 0;
 	}
+	f->made = false;
 	return has ? TRIAL_FITS : TRIAL_OPEN;
 }
 

@@ -68,6 +68,13 @@ bool trial_choose(struct trial_rank *f, double most_bytes);
 /* Chooses for each stage the way that keeps least, by these programs. */
 void trial_choose_least(struct trial_rank *f);
 /*
+ * Where none are found so, as stages share slots of each span in pools of their
+ * own: from those that keep least, chooses another way for a stage as long as
+ * the rank then has fewer bytes, by the programs of the plan's lengths.  Others
+ * that fit may be quicker, by f->left_us.
+ */
+void trial_lower_bytes(struct trial_rank *f);
+/*
  * A lower bound of the bytes of the rank with any ways, if they have those
  * bytes; of programs that are made, with any that may fit.
  */

@@ -314,6 +314,51 @@ trial_choose_least(struct trial_rank *f)
 	}
 }
 
+/* Tries each way of a stage of the rank; keeps that with the fewest bytes. */
+static bool
+lower_stage(struct trial_rank *f, uint32_t i, double *bytes)
+{
+	uint32_t *choice = &f->x->choice[f->of[i]], was = *choice, best = was;
+	uint32_t c;
+
+	for (c = 0; c < f->x->ways_of->at.n; c++) {
+		double of;
+
+		*choice = c;
+		of = trial_chosen_bytes(f, true);
+		if (of < *bytes) {
+			*bytes = of;
+			best = c;
+		}
+	}
+	*choice = best;
+	return best != was;
+}
+
+void
+trial_lower_bytes(struct trial_rank *f)
+{
+	double bytes, room, temp = 0;
+	bool lower = true;
+	uint32_t i;
+
+	trial_choose_least(f);
+	bytes = trial_chosen_bytes(f, true);
+	while (lower) {
+		lower = false;
+		for (i = 0; i < f->n; i++) {
+			lower |= lower_stage(f, i, &bytes);
+		}
+	}
+	/* of temporary bytes others may have fewer */
+	room = f->free_bytes - other_bytes(f);
+	for (i = 0; i < f->n; i++) {
+		temp = larger(temp, f->keeps[i].temp);
+	}
+	f->left_us = larger(trial_chosen_us(f) - least_us(f, room + temp), 0);
+	arena_release(&f->tmp);
+}
+
 /*
  * What a stage keeps at least with a way, as the program for one sequence is.
  * What is recomputed is in layers: after them, all ways save the same.

@@ -297,6 +297,33 @@ test_drawn(void **state)
 }
 
 /*
+ * With a split backward, stages share slots of each span in other pools: where
+ * no choice of pools for all spans fits, others do, such as one way for all.
+ */
+static void
+test_split(void **state)
+{
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	double us, full;
+
+	(void)state;
+	snprintf(text, sizeof text, drawn_dense, 1024, 512, 128, 32, 5);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x8");
+	t.groups.at[0].device.memory_bytes = 124.63e6;
+	t.groups.at[0].device.reserve_bytes = 0;
+	us = found(m, &t, "schedule=zbv,pp=2");
+	full = found(m, &t, "schedule=zbv,pp=2,recompute=full");
+	print_message("%.3f, with recompute=full %.3f\n", us, full);
+	assert_true(us > 0 && us <= full);
+	ir_ctx_release(&c);
+}
+
+/*
  * Sequences are as many as devices, but with a microbatch of all of them there
  * are no data ranks: a context may be split, too.
  */
@@ -402,6 +429,7 @@ main(void)
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_interleaved),
 		cmocka_unit_test(test_drawn),
+		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_context),
 		cmocka_unit_test(test_zero),
 		cmocka_unit_test(test_lengths)
