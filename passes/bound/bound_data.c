@@ -180,25 +180,44 @@ sum_parts(const struct bound *b, enum bound_group g)
 	return all;
 }
 
+/* Whether some table has as many elements. */
+static bool
+is_table_sized(const struct bound *b, double elems)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->rows.n; i++) {
+		if (b->rows.at[i].table && b->rows.at[i].elems == elems) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /*
  * A table that is also a contraction's weight has one gradient, of both: then
- * the one that may be cheaper counts, which is the table's.
+ * the one that may be cheaper counts, which is the table's.  Other weights may
+ * be as large, so of these none goes without which parameters are missing.
  */
 static void
 drop_ties(struct bound *b)
 {
 	double others = b->params * (1 - b->expert_part - b->table_part);
-	double elems = 0;
+	double all = sum_parts(b, BOUND_OTHERS), more = 1 - 1e-9;
 	uint32_t i, n = 0;
 
-	if (sum_parts(b, BOUND_OTHERS) <= others * (1 + 1e-9)) {
-		return;
+	for (i = 0; i < b->rows.n; i++) {	/* its gradient comes first */
+		struct bound_rows *x = &b->rows.at[i];
+
+		if (!x->table && x->group == BOUND_OTHERS &&
+		    x->part == x->elems && is_table_sized(b, x->elems) &&
+		    all - x->part >= others * more) {
+			all -= x->part;
+			x->elems = 0;
+		}
 	}
 	for (i = 0; i < b->rows.n; i++) {
-		elems = b->rows.at[i].table ? b->rows.at[i].elems : elems;
-	}
-	for (i = 0; i < b->rows.n; i++) {
-		if (b->rows.at[i].table || b->rows.at[i].elems != elems) {
+		if (b->rows.at[i].elems > 0) {
 			b->rows.at[n++] = b->rows.at[i];
 		}
 	}

@@ -223,6 +223,20 @@ draw_any(struct stand *x, struct drawn *d)
 
 /* ---- bounds ---- */
 
+/* The table is a contraction's weight, and others are as large; few tokens. */
+static const char squares[] =
+	"model m {\n"
+	"  dim hidden = 2048, ffn = 8192, vocab = 8192, seq = 4, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden) @ \"wte\";\n"
+	"  repeat 4 as i {\n"
+	"    x = x + linear(silu(linear(layernorm(x) -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  x = linear(layernorm(x) -> vocab, tied = \"wte\");\n"
+	"  loss = cross_entropy(x, labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
 static void
 check_step(struct stand *x, const struct drawn *d, struct seen *to)
 {
@@ -266,7 +280,7 @@ static void
 test_steps(void **state)
 {
 	static const char *const models[] = {
-		plain, normed, wide, latent, narrow, turned, tied
+		plain, normed, wide, latent, narrow, turned, tied, squares
 	};
 	int64_t n = env("SEARCH_BOUNDS", 12), i;
 	struct seen seen = { 0 };
