@@ -165,9 +165,9 @@ find_rows(struct bound *b, region_id id, double times, double counts)
 	}
 }
 
-/* The sum of the parts of a group's contractions. */
+/* The sum of the parts of a group's contractions, or of its tables. */
 static double
-sum_parts(const struct bound *b, enum bound_group g)
+sum_parts(const struct bound *b, enum bound_group g, bool tables)
 {
 	double all = 0;
 	uint32_t i;
@@ -175,7 +175,7 @@ sum_parts(const struct bound *b, enum bound_group g)
 	for (i = 0; i < b->rows.n; i++) {
 		const struct bound_rows *x = &b->rows.at[i];
 
-		all += x->group == g && !x->table ? x->part : 0;
+		all += x->group == g && x->table == tables ? x->part : 0;
 	}
 	return all;
 }
@@ -203,7 +203,7 @@ static void
 drop_ties(struct bound *b)
 {
 	double others = b->params * (1 - b->expert_part - b->table_part);
-	double all = sum_parts(b, BOUND_OTHERS), more = 1 - 1e-9;
+	double all = sum_parts(b, BOUND_OTHERS, false), more = 1 - 1e-9;
 	uint32_t i, n = 0;
 
 	for (i = 0; i < b->rows.n; i++) {	/* its gradient comes first */
@@ -228,18 +228,19 @@ void
 bound_find_rows(struct bound *b)
 {
 	const struct ir_module *m = b->space->m;
-	double experts, others;
+	double experts, others, tables;
 	uint32_t i;
 
 	find_rows(b, m->funcs.at[ir_model(m)].body, 1, 1);
 	drop_ties(b);
-	experts = sum_parts(b, BOUND_EXPERTS);
-	others = fmax(sum_parts(b, BOUND_OTHERS),
+	experts = sum_parts(b, BOUND_EXPERTS, false);
+	tables = sum_parts(b, BOUND_OTHERS, true);
+	others = fmax(sum_parts(b, BOUND_OTHERS, false),
 		      b->params * (1 - b->expert_part - b->table_part));
 	for (i = 0; i < b->rows.n; i++) {
 		struct bound_rows *x = &b->rows.at[i];
 
-		x->part /= x->table ? x->part
+		x->part /= x->table ? tables
 			: x->group == BOUND_EXPERTS ? experts : others;
 	}
 }
@@ -496,7 +497,7 @@ part_of_group(const struct bound *b, const struct bound_rows *x,
 	double others = 1 - b->expert_part;
 	double tables = others > 0 ? b->table_part / others : 0;
 
-	return x->table ? (struct asked){ tables * all->once, 0 }
+	return x->table ? (struct asked){ x->part * tables * all->once, 0 }
 		: x->group == BOUND_EXPERTS
 		? (struct asked){ x->part * all->once, x->part * all->each }
 		: (struct asked){ x->part * (1 - tables) * all->once,

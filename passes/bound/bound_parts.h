@@ -53,7 +53,7 @@ struct bound_rows {
 	enum bound_group group;
 	bool table;
 	double elems;
-	double part;		/* of the parameters of its group */
+	double part;		/* of its group's parameters; of all tables */
 	/* for one sequence: of its operands' rows; of its products */
 	double bytes, flops;
 };

@@ -237,6 +237,31 @@ static const char squares[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
 
+/* Two tables are most parameters, and tokens are more than their rows. */
+static const char tables[] =
+	"model m {\n"
+	"  dim hidden = 1024, ffn = 64, vocab = 512, seq = 1024, batch = 64;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden) +\n"
+	"      embed(labels, vocab -> hidden);\n"
+	"  repeat 3 as i {\n"
+	"    x = x + linear(silu(linear(x -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* Nothing is exchanged twice: once a step there are no more than all sums. */
+static void
+check_once(const struct stand *x, const struct drawn *d)
+{
+	struct piece_key key = d->key;
+
+	key.zero = 0;
+	assert_true(bound_once_us(&x->bounds, &key, &d->t) <=
+		    bound_all_us(&x->bounds.of[d->t.g->nth]) * (1 + 1e-9));
+}
+
 static void
 check_step(struct stand *x, const struct drawn *d, struct seen *to)
 {
@@ -245,6 +270,7 @@ check_step(struct stand *x, const struct drawn *d, struct seen *to)
 	if (!isfinite(us)) {
 		return;
 	}
+	check_once(x, d);
 	least = bound_us(&x->bounds, &d->key, &d->t);
 	assert_true(least > 0 && least <= us);
 	assert_true(bound_degrees_us(&x->bounds, d->t.g) <= us);
@@ -280,7 +306,8 @@ static void
 test_steps(void **state)
 {
 	static const char *const models[] = {
-		plain, normed, wide, latent, narrow, turned, tied, squares
+		plain, normed, wide, latent, narrow, turned, tied, squares,
+		tables
 	};
 	int64_t n = env("SEARCH_BOUNDS", 12), i;
 	struct seen seen = { 0 };
