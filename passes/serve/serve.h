@@ -127,9 +127,9 @@ struct serve_item {
 	double cached_bytes;	/* of one of them, as declared */
 	/* of what is cached keys are computed: by an engine that attends to the
 	 * latents where it decodes; or all of them in each step, so many
-	 * elements of a token (0: none) */
+	 * elements of a token (0: none), beside so many that lie there */
 	bool latent;
-	double computed;
+	double computed, beside;
 	double window;		/* 0: all keys */
 	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side; SERVE_DOT:
 	 * what its maps would move if they were a kernel of their own */
@@ -194,10 +194,12 @@ int64_t serve_apart(const struct serve_split *s);
 
 /* ---- serve_cached.c ------------------------------------------------------ */
 
+/* Whether v is a cache, or a slice of one, which attention reads where it
+ * lies. */
+bool serve_lies_cached(const struct ir_module *m, value_id v);
 /*
  * Marks the values that a region computes of what is cached, up to attention;
- * where that reads the cache itself as keys, its values are a part of them.
- * By value.
+ * what that reads of the cache itself is not computed.  By value.
  */
 void serve_find_computed(const struct ir_module *m, region_id id,
 			 bool *of_cache);

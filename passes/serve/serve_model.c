@@ -332,7 +332,8 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	const struct kernel_attention *at = k->work->attention;
 	const struct ir_node *n = price_main_node(r->m, k, IRF_PAIRS, 0);
 	const value_id *args = ir_args(r->m, n);
-	bool computes;
+	double at_v;
+	int i;
 
 	x->work = SERVE_ATTENTION;
 	x->heads = at->heads;
@@ -344,12 +345,16 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	if (ir_attr(r->m, n, IR_ATTR_UNCACHED)) {
 		latent_of(r, region, x);
 		/* what attends to the cache itself has nothing to compute */
-		computes = ir_node(r->m, r->m->values.at[args[1]].node)->op !=
-			   IR_CACHE;
-		x->latent = computes && !r->s->absorbs;
-		x->computed = !computes || x->latent ? 0 :
-			      per_position(r, args[1]) +
-			      per_position(r, args[2]);
+		for (i = 1; i <= 2; i++) {
+			at_v = per_position(r, args[i]);
+			if (serve_lies_cached(r->m, args[i])) {
+				x->beside += at_v;
+			} else {
+				x->computed += at_v;
+			}
+		}
+		x->latent = x->computed > 0 && !r->s->absorbs;
+		x->computed = x->latent ? 0 : x->computed;
 	} else {
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);

@@ -199,10 +199,12 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 
 /* ---- attention ---- */
 
+/* Of so many elements of the cache. */
 static double
-cached_bytes(const struct serve_item *x, const struct serve_asked *q)
+cached_bytes(const struct serve_item *x, const struct serve_asked *q,
+	     double elems)
 {
-	return x->cached * (q->cache ? q->cache->bytes : x->cached_bytes);
+	return elems * (q->cache ? q->cache->bytes : x->cached_bytes);
 }
 
 static double
@@ -219,12 +221,14 @@ reads_of(const struct serve_item *x, const struct serve_asked *q)
 }
 
 /* Of a key of a sequence that decodes: what is cached, or where a step has
- * computed keys, these. */
+ * computed keys, these, and the rest of what it reads of the cache. */
 static double
 key_bytes(const struct serve_item *x, const struct serve_asked *q)
 {
-	return x->computed > 0 ? x->computed * cost_rate_bytes(x->rate)
-			       : cached_bytes(x, q) * reads_of(x, q);
+	double there = x->computed > 0 ? x->beside : x->cached;
+
+	return x->computed * cost_rate_bytes(x->rate) +
+	       cached_bytes(x, q, there) * reads_of(x, q);
 }
 
 static void
@@ -584,7 +588,7 @@ part_token(const struct serve_part *part, const struct serve_asked *q,
 		const struct serve_item *x = &part->items.at[i];
 
 		if (x->work == SERVE_ATTENTION) {
-			bytes += x->times * cached_bytes(x, q) *
+			bytes += x->times * cached_bytes(x, q, x->cached) *
 				 keys_of(x, length) / length;
 		}
 	}

@@ -53,6 +53,17 @@
 	"    v, causal, uncached);\n" \
 	"  x = x + linear(a -> hidden);\n"
 
+/* A cache that has keys and values in one, and one of which values are made. */
+#define JOINED(kv) \
+	"  n = rmsnorm(x, eps = 1e-5);\n" kv \
+	"  a = attention(linear(n -> heads, nope), k, v, causal,\n" \
+	"    uncached);\n" \
+	"  x = x + linear(a -> hidden);\n"
+#define SPLIT JOINED("  k, v = split(cache(linear(n -> heads, kvo)),\n" \
+		     "    kvo -> nope, vd);\n")
+#define MIXED JOINED("  k = cache(linear(n -> heads, nope));\n" \
+		     "  v = linear(cache(linear(n -> rank)) -> heads, vd);\n")
+
 #define MLA LATENT("cache(rope(r))")
 /* keys are rotated again in each step */
 #define TURNED LATENT("rope(cache(r))")
@@ -331,6 +342,40 @@ test_latents(void **state)
 						  : more == few);
 		ir_ctx_release(&s.c);
 	}
+}
+
+/* What attention reads of the cache where it lies is no work, and has the
+ * cache's type; values that a step computes are read beside cached keys. */
+static void
+test_parts_of_caches(void **state)
+{
+	static const struct serve_format f8 = { .bytes = 1 };
+	const struct serve_item *x;
+	struct serve_program p;
+	struct serve_time wide, narrow;
+	struct served s;
+
+	(void)state;
+	open_model(&s, MODEL(SPLIT, DENSE));
+	program(&s, 1, 1, 1, &p);
+	x = attention_of(&p);
+	assert_true(x->computed == 0 && x->cached == HEADS * 2 * HD);
+	wide = decode_time(&s, &p, 1, 65536);
+	assert_true(wide.us[SERVE_MAPS] ==
+		    decode_time(&s, &p, 1, 4096).us[SERVE_MAPS]);
+	s.asked.cache = &f8;
+	narrow = decode_time(&s, &p, 1, 65536);
+	assert_true(narrow.us[SERVE_CACHE] < 0.6 * wide.us[SERVE_CACHE]);
+	ir_ctx_release(&s.c);
+
+	open_model(&s, MODEL(MIXED, DENSE));
+	program(&s, 1, 1, 1, &p);
+	x = attention_of(&p);
+	assert_true(x->computed == HEADS * HD && x->beside == HEADS * HD);
+	assert_true(x->cached == HEADS * HD + RANK);
+	assert_true(decode_time(&s, &p, 1, 65536).us[SERVE_CACHE] ==
+		    wide.us[SERVE_CACHE]);
+	ir_ctx_release(&s.c);
 }
 
 /* Maps and caches grow evenly with sequences, a cache with its keys too. */
@@ -832,6 +877,7 @@ main(void)
 		cmocka_unit_test(test_narrow_weights),
 		cmocka_unit_test(test_cache),
 		cmocka_unit_test(test_latents),
+		cmocka_unit_test(test_parts_of_caches),
 		cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_few_rows),
