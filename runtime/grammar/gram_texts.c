@@ -99,15 +99,28 @@ rt_grammar_of_choices(struct rt_grammar **out, struct rt_json *j)
 
 /* ---- a pattern ---- */
 
+/* Whether the last character is a `$` that no backslash makes one. */
+static bool
+is_ended(const char *s, size_t n)
+{
+	size_t slashes = 0;
+
+	while (n >= 2 + slashes && s[n - 2 - slashes] == '\\') {
+		slashes++;
+	}
+	return n > 0 && s[n - 1] == '$' && slashes % 2 == 0;
+}
+
 /* The whole text follows it, whether it says so or not. */
 static void
 anchor(const char *s, size_t n, struct rt_text *out)
 {
-	bool whole = n > 0 && (s[0] == '^' || s[n - 1] == '$');
+	size_t begins = n > 0 && s[0] == '^', ends = is_ended(s, n);
+	bool whole = begins && ends;
 
-	rt_text_add(out, "%s", whole ? "" : "^(");
-	rt_text_bytes(out, s, n);
-	rt_text_add(out, "%s", whole ? "" : ")$");
+	rt_text_add(out, "%s", whole ? "^" : "^(");
+	rt_text_bytes(out, s + begins, n - begins - ends);
+	rt_text_add(out, "%s", whole ? "$" : ")$");
 }
 
 enum rt_status

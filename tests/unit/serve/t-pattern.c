@@ -336,8 +336,12 @@ static const struct {
 	{ false, "\"a+|b\"", "a|aaa|b", "ab|c|\"a\"|", NULL },
 	{ false, "\"^[0-9]{3}$\"", "123", "12|1234| 123|", NULL },
 	{ false, "\"(ab)*\"", "|ab|abab", "a|aba", NULL },
-	{ false, "\"^a\"", NULL, NULL, "a pattern is not known here unless it "
-	  "is of whole texts: ^..$" },
+	{ false, "\"^a\"", "a", "|ab|ba", NULL },
+	{ false, "\"a|b$\"", "a|b", "|ab|a$", NULL },
+	{ false, "\"^a|b$\"", NULL, NULL, "a pattern has alternatives outside "
+	  "of a group" },
+	{ false, "\"a\\\\$\"", "a$", "a|a\\", NULL },
+	{ false, "\"^\"", "", "a|^", NULL },
 	{ false, "\"a(\"", NULL, NULL, "a pattern has a group without an end" },
 };
 
