@@ -474,6 +474,12 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 	bool over;
 
 	status = allow(s, q, &allowed, err);
+	if (status == RT_OK && a->guide && q->may_end &&
+	    !has_bit(q->allowed, s->e.vocab)) {
+		/* it is whole with nothing */
+		end_sequence(s, q, RT_ENDED_STOP);
+		return RT_OK;
+	}
 	if (status == RT_OK) {
 		status = rt_draw_token(s->drawer, &a->draw, q->on->logits +
 				       q->row * s->e.vocab, q->tokens, q->n,

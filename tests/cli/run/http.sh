@@ -220,6 +220,12 @@ gets 200 '"token_logprobs":[null],' $c '{"prompt":[5],"max_tokens":0,
 gets 200 '"logprobs":{"tokens":["a","b"' $c '{"prompt":"ab","max_tokens":1,
 	"logprobs":1,"echo":true,"stream":true}'
 
+# What a pattern has whole with nothing ends before it begins.
+gets 200 '"text":"","logprobs":null,"finish_reason":"stop"' $c \
+	'{"prompt":"ab","guided_regex":"a{0}"}'
+gets 200 '"text":"ab","logprobs":{' $c \
+	'{"prompt":"ab","guided_regex":"","echo":true,"logprobs":1}'
+
 # ---- tokens ----
 
 gets 200 '{"count":2,"max_model_len":' /tokenize '{"prompt":"ab"}'
