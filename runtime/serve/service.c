@@ -226,7 +226,7 @@ rt_service_model(const struct rt_service *s)
 int64_t
 rt_service_context(const struct rt_service *s)
 {
-	return s->o.engine->context;
+	return rt_scheduler_longest(s->scheduler);
 }
 
 /* ---- submitting ---- */

@@ -229,6 +229,10 @@ gets 200 '"text":"ab","logprobs":{' $c \
 # ---- tokens ----
 
 gets 200 '{"count":2,"max_model_len":' /tokenize '{"prompt":"ab"}'
+most=$(sed 's/.*"max_model_len":\([0-9]*\).*/\1/' out)
+gets 200 "\"completion_tokens\":$((most - 1))," $c \
+	"{\"prompt\":[1],\"max_tokens\":$((most - 1)),\"ignore_eos\":true}"
+gets 400 "the $most that are served" $c "{\"prompt\":[1],\"max_tokens\":$most}"
 gets 200 '"tokens":[97,98],"token_strs":null}' /tokenize '{"prompt":"ab"}'
 gets 200 '"tokens":[7,8],' /tokenize '{"prompt":[7,8],"model":"fake"}'
 gets 200 '{"prompt":"a\"b"}' /detokenize '{"model":null,"tokens":[97,34,98]}'
