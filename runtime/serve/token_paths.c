@@ -112,6 +112,10 @@ read_member(struct rt_codec *c, struct rt_json *j, struct rt_ids *ids,
 			"'%s': 'tokens' and 'model' are there",
 			rt_show_name(key).text);
 	}
+	if (*found) {
+		return rt_json_fail(j, RT_RANGE, NULL, "'tokens' is there "
+				    "twice");
+	}
 	*found = true;
 	if (!rt_json_open(j, '[')) {
 		return false;
