@@ -26,7 +26,8 @@
 /* ---- tiles ---- */
 
 /* The most that a warp needs for leaves or boxes of any member; and, where sums
- * of others are stored beside these, one box, if more leave too few stages. */
+ * of others are stored beside these, one box, if more leave too few stages.
+ * What sums are added to needs all of its boxes: they arrive at once. */
 static void
 set_bytes(struct dot90 *p, int64_t most_boxes)
 {
@@ -37,7 +38,9 @@ set_bytes(struct dot90 *p, int64_t most_boxes)
 		struct dot90 *q = &p->member[i];
 		int64_t each;
 
-		q->waiting = q->waiting > most_boxes ? most_boxes : q->waiting;
+		if (!q->adds && q->waiting > most_boxes) {
+			q->waiting = most_boxes;
+		}
 		q->warp_bytes = 0;
 		each = num_ceil_div(dot90_leaf_bytes(q), 4 * q->groups);
 		p->warp_bytes = each > p->warp_bytes ? each : p->warp_bytes;

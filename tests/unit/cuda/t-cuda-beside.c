@@ -131,6 +131,30 @@ test_results(void **state)
 	tc_close(&c);
 }
 
+/* Of one launch: what all of whose boxes arrive while its products are made,
+ * and what is put away beside products. */
+static void
+test_added(void **state)
+{
+	const struct tc_module *m;
+	struct tc c;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 2;
+	tc_text(&c, TEXT(1, 384, 904, 4, 128, DOT
+		"  %6 = dot %0, %2 over=k" ALL
+		"  %7 = add %5, %3" ALL "  %8 = gelu %6" ALL
+		"  return %7, %8\n}\n"), 0.016);
+	m = c.modules.at[c.modules.n - 1];
+	assert_int_equal(m->t.kernels.n, 1);
+	assert_non_null(strstr(m->t.kernels.at[0].made[0].source,
+			       "beside the next ones: "));
+	assert_non_null(strstr(m->t.kernels.at[0].made[0].source, "_add_box("));
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
 /* As many registers as a thread has at launch, and no spill. */
 static void
 test_registers(void **state)
@@ -160,6 +184,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_results),
+		cmocka_unit_test(test_added),
 		cmocka_unit_test(test_registers)
 	};
 
