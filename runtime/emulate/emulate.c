@@ -357,6 +357,7 @@ start_task(struct emu_block *b, int i)
 	t->ncopies = t->group = t->tma_group = 0;
 	t->awaited = t->turn = NULL;
 	t->wg_fenced = t->cluster_arrived = t->begun = false;
+	t->alone = t->came = 0;
 }
 
 static void
@@ -386,6 +387,7 @@ start_block(struct emu_block *b, int threads)
 		w->wg_base = 0;
 		w->wg_waiter = NULL;
 		w->nloads = w->nstores = 0;
+		memset(w->came, 0, sizeof w->came);
 	}
 }
 

@@ -77,6 +77,7 @@ emu_count_wait(const int *at, int n)
 		emu_fail(e, "count_wait before count_next ends the turn that "
 			 "it has");
 	}
+	t->alone++;
 	while (*at != n) {
 		if (*at > n) {
 			emu_fail(e, "its turn is over: it waits until %d "

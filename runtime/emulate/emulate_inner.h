@@ -60,6 +60,9 @@ struct emu_task {
 	 * whose turn it has, until it adds 1; NULL */
 	const int *awaited, *turn;
 	bool wg_fenced, cluster_arrived;
+	/* its waits since the lanes of its warp last met; barriers that it has
+	 * come to */
+	unsigned alone, came;
 	bool begun;	/* launch_wait has returned */
 };
 
@@ -70,11 +73,15 @@ struct emu_tensor_load {
 	int lane, col, n;
 };
 
+#define EMU_WARP_BARRIERS 4	/* that a lane may be ahead of others */
+
 /* A warp, and what its lanes do together. */
 struct emu_warp {
 	struct emu_task *lanes;		/* 32 of them */
 	int arrived;
 	const char *what; /* instruction that the first lane has come to */
+	/* lanes that have come to the next barriers; the first's waits */
+	unsigned came[EMU_WARP_BARRIERS], alone[EMU_WARP_BARRIERS];
 	struct emu_wg *wg;		/* wgmma instructions under way */
 	int nwg, wg_capacity, wg_group;
 	int64_t wg_base;		/* number of the first in the queue */

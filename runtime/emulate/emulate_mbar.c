@@ -154,6 +154,7 @@ emu_mbar_wait(unsigned bar, int parity)
 	if (parity != 0 && parity != 1) {
 		emu_fail(e, "mbar_wait for parity %d", parity);
 	}
+	t->alone++;
 	while (m->phase == parity) {
 		t->next = m->first;
 		m->first = t;

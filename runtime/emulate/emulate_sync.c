@@ -8,6 +8,29 @@
 
 /* ---- a block's barriers ---- */
 
+/*
+ * Named ones are .aligned: all lanes of a warp come to them together (PTX ISA,
+ * "bar, barrier"), where each thread comes to __syncthreads for itself.  Lanes
+ * that have waited apart, in a loop of one of them, only do if they have met
+ * since.
+ */
+static void
+come(struct rt_emu *e, struct emu_task *t, int id)
+{
+	unsigned i = t->came++ % EMU_WARP_BARRIERS;
+	struct emu_warp *w = t->warp;
+
+	if (w->came[i] == 0) {
+		w->alone[i] = t->alone;
+	} else if (id > 0 && w->alone[i] != t->alone) {
+		emu_fail(e, "barrier %d: this lane has waited %u times since "
+			 "its warp met, another one %u times: sync_warp comes "
+			 "before", id, t->alone, w->alone[i]);
+	}
+	w->came[i] = (w->came[i] + 1) % 32;
+	t->alone = 0;
+}
+
 static struct emu_barrier *
 arrive(struct rt_emu *e, int id, int n)
 {
@@ -31,6 +54,7 @@ arrive(struct rt_emu *e, int id, int n)
 		emu_fail(e, "barrier %d: this thread says that %d meet there, "
 			 "one before it said %d", id, n, x->want);
 	}
+	come(e, e->now, id);
 	x->arrived++;
 	emu_check_arrive(e, x);
 	return x;
@@ -101,6 +125,7 @@ emu_warp_go(struct rt_emu *e)
 
 	w->arrived = 0;
 	for (i = 0; i < 32; i++) {
+		w->lanes[i].alone = 0;
 		if (&w->lanes[i] != e->now) {
 			emu_wake(e, &w->lanes[i]);
 		}

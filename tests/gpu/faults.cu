@@ -225,6 +225,20 @@ KERNEL(wrong_parity, 32, 1, struct fault_args)
 	mbar_wait(smem_addr(SMEM), 1);
 }
 
+/* One lane waits, and nothing lets its warp meet before all of it is to. */
+KERNEL(waits_apart, 32, 1, struct fault_args)
+{
+	if (TID == 0) {
+		mbar_init(smem_addr(SMEM), 1);
+	}
+	sync_block();
+	if (LANE == 0) {
+		mbar_arrive(smem_addr(SMEM));
+		mbar_wait(smem_addr(SMEM), 0);
+	}
+	sync_named(1, 32);
+}
+
 /* What is read was written behind the arrival. */
 KERNEL(arrived_early, 64, 1, struct fault_args)
 {

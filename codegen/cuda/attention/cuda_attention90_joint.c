@@ -173,6 +173,8 @@ ca90_joint_close_half(struct ca90_back *p)
 	cu_line(f, "past += count;");
 	cu_comment(f, "results are stored, and keys may take their place");
 	cu_line(f, "if (half == 0 && early < late) {");
+	/* lanes must converge before the barrier: one of a warp has added */
+	cu_line(f, "sync_warp();");
 	cu_line(f, "fence_async();");
 	cu_line(f, "sync_named(2, %d);", CA90_PRODUCER + CA90_CONSUMERS);
 	cu_close(f, 2);

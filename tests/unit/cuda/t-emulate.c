@@ -91,6 +91,7 @@ static const struct fault {
 	{ "wrong_parity", 32, 1, "all threads wait: thread 30 of block 0 for "
 	  "the mbarrier at 0, parity 1" },
 	{ "arrived_early", 64, 1, "with no barrier in between" },
+	{ "waits_apart", 32, 1, "times since its warp met" },
 	{ "no_mbar_fence", 32, 1, "thread 0: the copying unit is given an "
 	  "mbarrier with no fence_mbar_init" },
 	{ "box_misplaced", 32, 1, "a load of a box at 512 of shared memory, "
