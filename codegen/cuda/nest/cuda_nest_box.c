@@ -12,7 +12,7 @@
 #define MOST_AT_ONCE 4
 #define EARLY 32
 /* turns of a thread; of so many a last one may be of some threads alone */
-#define MANY 16
+#define MANY MOST_AT_ONCE
 
 /* ---- rows of a box ---- */
 

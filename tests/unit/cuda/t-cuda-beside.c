@@ -155,6 +155,32 @@ test_added(void **state)
 	tc_close(&c);
 }
 
+/* A part of 64 columns is no whole number of turns of 96 threads, which have
+ * four of its loads in flight all the same: its slots count on that. */
+static void
+test_at_once(void **state)
+{
+	const char *source;
+	struct tc c;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.unrun = true;
+	c.c.units = 2;
+	tc_text(&c, "llmc-ir 1\ndim s = 1024\ndim k = 1600\ndim t = 3\n"
+		"dim q = 5\ndim d = 64\nset join.tiles = 1\nmodel {\n"
+		"  %0 = weight name=\"x\" : bf16[s, k]\n"
+		"  %1 = weight name=\"w\" : bf16[t, q, d, k]\n"
+		"  %2 = weight name=\"b\" : bf16[t, q, d]\n"
+		"  %3 = dot %0, %1 over=k : bf16[s, t, q, d]\n"
+		"  %4 = add %3, %2 : bf16[s, t, q, d]\n"
+		"  return %4\n}\n", 0);
+	source = c.modules.at[0]->t.kernels.at[0].made[0].source;
+	assert_non_null(strstr(source, "beside the next ones: "));
+	assert_non_null(strstr(source, "r0 < 1024; r0 += 384)"));
+	tc_close(&c);
+}
+
 /* As many registers as a thread has at launch, and no spill. */
 static void
 test_registers(void **state)
@@ -185,6 +211,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_results),
 		cmocka_unit_test(test_added),
+		cmocka_unit_test(test_at_once),
 		cmocka_unit_test(test_registers)
 	};
 
