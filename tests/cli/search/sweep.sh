@@ -109,7 +109,12 @@ inverse()
 	run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 2
 	grep -q '^within 2.00 USD the fastest: h100x2, by ' out || bad 'a budget of 2'
 	run sweep "$model" --target 'h100x{1,2},t4x{1,2}' --budget 2 --days 1
-	grep -q '^within 1 day and 2.00 USD most tokens: h100x[12], 1.3[0-9]* B' out ||
+	# as many as its price of a million tokens says
+	awk '/^\* h100x2/ { most = 2 / $6 / 1e3 }
+		/^within 1 day and 2.00 USD most tokens: h100x[12], / {
+			n = $(NF - 1)
+		}
+		END { exit !(n > .998 * most && n < 1.002 * most) }' out ||
 		bad 'the other way round'
 	run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 0.1
 	grep -q '^within 0.10 USD: none of these cells; h100x[12] would take ' out ||
