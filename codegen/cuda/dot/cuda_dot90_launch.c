@@ -9,7 +9,8 @@
  * of a tile says of which member it is, and a branch that all threads of a
  * warp take leads to the member's own text: its maps, its products, and what
  * becomes of its sums.  That text, and so each result, is what it is in a
- * launch of its own with such tiles.
+ * launch of its own with such tiles, if there, too, warps of their own put them
+ * away or do not.
  *
  * All of them have the same tiles, stages and ring.  What one has in shared
  * memory beside the ring, leaves or boxes, others have at the same place: each

@@ -282,7 +282,7 @@ put_team(struct cu_func *f, struct dot90 *p)
 	bool done = true;
 	uint32_t i;
 
-	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
+	/* 64512 of 65536 registers: see dot90_regs */
 	cu_line(f, "regs_more(%d);", dot90_regs(p, false));
 	cu_line(f, "f32 d[%lld];", nsums(p));
 	if (p->has->promotes) {
