@@ -437,7 +437,7 @@ put_consumers(struct ca90_back *p)
 		cu_line(f, "int nth = 0;");
 		s->nth = "nth";
 	}
-	ca90_back_each(p, p->paired ? "past" : "0", 1);
+	ca90_back_each(p);
 	put_turn(p);
 	if (p->paired) {
 		cu_line(f, "nth = nth + 1 < tiles ? nth + 1 : 0;");

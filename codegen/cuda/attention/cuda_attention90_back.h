@@ -77,11 +77,11 @@ int ca90_back_numbers(const struct ca90_back *p);
 /* Emits the loads of rows and of all columns, by threads of the first
  * warpgroup. */
 void ca90_back_load(struct ca90_back *p);
-/* Opens a loop over iterations `it` of the columns, from `from` (C text) on,
- * each `by`-th.  With pairs they go on in the second half, which begins with
- * iteration `past`. */
-void ca90_back_each(struct ca90_back *p, const char *from, int by);
-/* C text: which iteration it is of its half. */
+/* Opens a loop over iterations `it` of the columns.  With pairs `it` is
+ * declared already, and goes on in the second half: beside a number of those in
+ * earlier halves the threads that load would have too few registers. */
+void ca90_back_each(struct ca90_back *p);
+/* C text: which iteration it is, with pairs, of its half. */
 const char *ca90_back_it(const struct ca90_back *p);
 /* C text: the stage of tile i of the columns of this iteration. */
 const char *ca90_back_stage(const struct ca90_back *p, int i);
@@ -122,8 +122,9 @@ void ca90_joint_bars(struct ca90_back *p);
 void ca90_joint_open(struct ca90_back *p);
 /* Declares where the block is; with pairs, which halves it has. */
 void ca90_joint_place(struct ca90_back *p);
-/* With pairs, opens the loop over halves, and declares where one is; closes it:
- * all threads meet, since results have passed through what is loaded next. */
+/* With pairs, declares `it`, opens the loop over halves, and declares where one
+ * is; closes it: all threads meet, since results have passed through what is
+ * loaded next. */
 void ca90_joint_open_half(struct ca90_back *p);
 void ca90_joint_close_half(struct ca90_back *p);
 /* What the threads that add to DQ do, one for each part. */

@@ -19,20 +19,23 @@ ca90_back_stage(const struct ca90_back *p, int i)
 }
 
 void
-ca90_back_each(struct ca90_back *p, const char *from, int by)
+ca90_back_each(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
 	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int it = %s; it < %scount; it%s) {", from,
-		p->paired ? "past + " : "",
-		by == 1 ? "++" : arena_printf(f->k->c->a, " += %d", by));
+	if (p->paired) {
+		cu_line(f, "for (int in_half = 0; in_half < count; in_half++, "
+			"it++) {");
+	} else {
+		cu_line(f, "for (int it = 0; it < count; it++) {");
+	}
 }
 
 const char *
 ca90_back_it(const struct ca90_back *p)
 {
-	return p->paired ? "(it - past)" : "it";
+	return p->paired ? "in_half" : "it";
 }
 
 /* ---- loads ---- */
@@ -155,7 +158,7 @@ ca90_back_load(struct ca90_back *p)
 
 	cu_line(f, "if (%scount > 0) {", loaders(p));
 	load_rows(p);
-	ca90_back_each(p, p->paired ? "past" : "0", 1);
+	ca90_back_each(p);
 	load_columns(p);
 	cu_close(f, 2);
 }

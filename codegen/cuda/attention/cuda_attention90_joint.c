@@ -154,7 +154,7 @@ ca90_joint_open_half(struct ca90_back *p)
 	if (!p->paired) {
 		return;
 	}
-	cu_line(f, "int past = 0;");
+	cu_line(f, "int it = 0;");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int half = 0; half < (early < late ? 2 : 1); "
 		"half++) {");
@@ -170,7 +170,6 @@ ca90_joint_close_half(struct ca90_back *p)
 	if (!p->paired) {
 		return;
 	}
-	cu_line(f, "past += count;");
 	cu_comment(f, "results are stored, and keys may take their place");
 	cu_line(f, "if (half == 0 && early < late) {");
 	/* lanes must converge before the barrier: one of a warp has added */
@@ -225,6 +224,23 @@ declare_sum(struct ca90_back *p)
 	}
 }
 
+/* Opens a loop over the iterations whose parts of DQ pass through nth_part. */
+static void
+open_parts(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	int parts = CA90_JOINT_PARTS;
+
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	if (p->paired) {
+		cu_line(f, "for (int in_half = (nth_part + it) %% %d; in_half "
+			"< count; in_half += %d) {", parts, parts);
+	} else {
+		cu_line(f, "for (int it = nth_part; it < count; it += %d) {",
+			parts);
+	}
+}
+
 void
 ca90_joint_add(struct ca90_back *p)
 {
@@ -235,10 +251,7 @@ ca90_joint_add(struct ca90_back *p)
 	cu_line(f, "const int nth_part = WARP - %d;", CA90_BRINGERS / 32);
 	cu_line(f, "const u32 part = sm + %lld + %lld * nth_part;",
 		(long long)p->part, bytes);
-	ca90_back_each(p, !p->paired ? "nth_part"
-		       : arena_printf(f->k->c->a, "past + (nth_part + past) %% "
-				      "%d", CA90_JOINT_PARTS),
-		       CA90_JOINT_PARTS);
+	open_parts(p);
 	declare_sum(p);
 	cu_line(f, "i32 *done = (i32 *)(a.shared + %lld) + nth;",
 		(long long)p->counts);
@@ -246,8 +259,8 @@ ca90_joint_add(struct ca90_back *p)
 		(long long)p->sums, (long long)ca90_joint_elems(p));
 	declare_before(p);
 	cu_line(f, "count_wait(done, before);");
-	cu_line(f, "mbar_wait(made + 8 * nth_part, it / %d & 1);",
-		CA90_JOINT_PARTS);
+	cu_line(f, "mbar_wait(made + 8 * nth_part, %s / %d & 1);",
+		p->paired ? "(it + in_half)" : "it", CA90_JOINT_PARTS);
 	cu_line(f, "if (before > 0) {");
 	cu_line(f, "bulk_add(sum, part, %lld);", bytes);
 	cu_line(f, "} else {");
@@ -259,7 +272,11 @@ ca90_joint_add(struct ca90_back *p)
 	cu_comment(f, "the next block's sum begins with all of this one");
 	cu_line(f, "tma_wait(0);");
 	cu_line(f, "count_next(done);");
-	cu_close(f, 2);
+	cu_line(f, "}");
+	if (p->paired) {
+		cu_line(f, "it += count;");
+	}
+	cu_line(f, "}");
 }
 
 /* ---- a warpgroup with rows ---- */
