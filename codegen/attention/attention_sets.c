@@ -160,7 +160,9 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 			  "different ranks";
 		return false;
 	}
-	if (ir_dim_size(g->m, t->dim[ATTN_KV]) == 1 && t->heads > 0) {
+	if ((n->op == IR_ATTENTION_BETWEEN ||
+	     n->op == IR_ATTENTION_SINKS_BETWEEN) && t->heads > 0 &&
+	    ir_dim_size(g->m, t->dim[ATTN_KV]) == 1) {
 		/* whichever heads a rank has, they share the one kv head */
 		t->shared = t->heads;
 		t->heads_together = true;
