@@ -402,13 +402,41 @@ trial_is_surely_slow(struct trial *x)
 	return false;
 }
 
+/* The same with all choices, after some were looked at, of which one fits: it
+ * stays if no other is found that does. */
+static enum trial_verdict
+fit_exactly(struct trial *x, struct trial_fit *f)
+{
+	struct arena *a = &x->s->space.tmp;
+	size_t pp = (size_t)x->t->g->pp, n = x->nstages * sizeof *x->choice;
+	const uint32_t *choice = arena_dup(a, x->choice, n);
+	const double *left = arena_dup(a, x->left, pp * sizeof *left);
+	const double left_us = x->left_us, grouped_us = x->grouped_us;
+	const struct trial_fit first = *f;
+	enum trial_verdict has;
+
+	*f = (struct trial_fit){ .over = -INFINITY };
+	x->exact = true;
+	has = fit_ranks(x, f);
+	if (has <= TRIAL_CUT) {
+		return has;
+	}
+	x->s->out->full--;
+	*f = first;
+	memcpy(x->choice, choice, n);
+	memcpy(x->left, left, pp * sizeof *left);
+	x->left_us = left_us;
+	x->grouped_us = grouped_us;
+	trial_set_chosen(x, true);
+	return TRIAL_FITS;
+}
+
 enum trial_verdict
 trial_fits(struct trial *x, struct trial_fit *f)
 {
-	const struct trial_fit none = { .over = -INFINITY };
 	enum trial_verdict has;
 
-	*f = none;
+	*f = (struct trial_fit){ .over = -INFINITY };
 	/* what an arena taught may have been the memory of hosts */
 	x->drives_help |= x->s->unfit.n > 0;
 	trial_set_fixed(x);
@@ -425,10 +453,6 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	}
 	x->exact = false;
 	has = fit_ranks(x, f);
-	if (has == TRIAL_FITS && x->left_us > 0 && !x->s->guessing) {
-		*f = none;
-		x->exact = true;
-		has = fit_ranks(x, f);
-	}
-	return has;
+	return has == TRIAL_FITS && x->left_us > 0 && !x->s->guessing
+		? fit_exactly(x, f) : has;
 }

@@ -144,6 +144,22 @@ struct chosen {
 	struct trial_fit fit;
 };
 
+/*
+ * Ranks may wait less for stages that take other ways than the chosen ones,
+ * which are the least in sum: what a plan with any of these takes at least is
+ * no part of the gap.
+ */
+static void
+note_others(struct trial *x)
+{
+	if (x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing &&
+	    trial_bound(x)) {
+		trial_step_us(x);
+		x->s->out->ways_us = fmin(x->s->out->ways_us,
+					  trial_others_us(x));
+	}
+}
+
 /* Prices the plan with ways with which it fits, and keeps the best. */
 static enum trial_outcome
 price_choices(struct trial *x, struct chosen *best)
@@ -151,12 +167,14 @@ price_choices(struct trial *x, struct chosen *best)
 	struct trial_fit f;
 	enum trial_verdict has = trial_fits(x, &f);
 
-	if (has > TRIAL_FITS) {
-		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
+	if (has > TRIAL_CUT) {
+		return OUTCOME_FULL;
 	}
-	if (is_cut(x) || !trial_run(x)) {
-		x->s->out->cut++;
-		return trial_is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
+	if (has == TRIAL_CUT || is_cut(x) || !trial_run(x)) {
+		x->s->out->cut += has != TRIAL_CUT;
+		note_others(x);
+		return has == TRIAL_CUT || trial_is_tight(x)
+			? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
 	if (x->p.step_us < best->step_us) {
 		best->step_us = x->p.step_us;
@@ -187,10 +205,8 @@ with_choices(struct trial *x)
 		return outcome;
 	}
 	least_us = best.step_us - x->left_us;
-	/* then a choice that takes no less in sum may, as a schedule */
+	note_others(x);
 	if (x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing) {
-		x->s->out->ways_us = fmin(x->s->out->ways_us,
-					  trial_others_us(x));
 		x->evenly = true;
 		price_choices(x, &best);
 		x->evenly = false;
