@@ -386,6 +386,7 @@ soaked_tests = \
 	%D%/unit/codegen/t-dot-rows \
 	%D%/unit/codegen/t-nest \
 	%D%/unit/cuda/t-cuda-attention \
+	%D%/unit/cuda/t-cuda-attention-rows \
 	%D%/unit/cuda/t-cuda-dot \
 	%D%/unit/cuda/t-cuda-dot90 \
 	%D%/unit/cuda/t-cuda-launch \

@@ -136,6 +136,7 @@ release_unit_tests += \
 endif
 release_unit_tests += \
 	%D%/cuda/t-cuda-attention \
+	%D%/cuda/t-cuda-attention-rows \
 	%D%/cuda/t-cuda-gradients \
 	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-launch \
@@ -226,7 +227,10 @@ EXTRA_DIST += \
 	%D%/shared/t-attention-bad.h \
 	%D%/shared/t-attention-f8.h \
 	%D%/shared/t-attention-kept.h \
+	%D%/cuda/t-attention-compiled.h \
+	%D%/cuda/t-attention-gpu.h \
 	%D%/shared/t-attention-comm.h \
+	%D%/shared/t-attention-tests.h \
 	%D%/shared/t-attention.h \
 	%D%/shared/t-context.h \
 	%D%/shared/t-cpu.h \

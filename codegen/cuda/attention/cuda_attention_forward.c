@@ -53,8 +53,37 @@ lay_out(struct ca_forward *s, const struct ca_form *form)
 	s->lse = 4 * s->rows * ca_stage_pitch(s->form.out);
 	stage = s->lse + 4 * s->rows;
 	s->smem = s->smem > stage ? s->smem : stage;
+	if (s->parts) {
+		ca_parts_place(s);
+	}
 	return s->smem <= t->k->c->arch->smem_bytes &&
 	       form->mt * (s->form.out + form->cols) / 2 <= most_sums(t, d);
+}
+
+/* Whether a form can be used.  Where keys are in parts, two of the largest
+ * blocks fit a multiprocessor, or smaller ones are used. */
+static bool
+is_legal(struct ca_forward *s, const struct ca_form *form)
+{
+	int64_t most = s->t->k->c->arch->smem_bytes;
+
+	return !ca_is_idle(s->t, form) && lay_out(s, form) &&
+	       (!s->parts || form->mt == 1 || 2 * s->smem <= most);
+}
+
+/* Where keys are in parts: a tile has as many keys whatever else a step has,
+ * since a query's bits depend on it.  0: any. */
+static int64_t
+fixed_cols(struct ca_forward *s)
+{
+	size_t n = sizeof forms / sizeof forms[0], i;
+
+	for (i = 2; s->parts && i < n; i++) {
+		if (is_legal(s, &forms[i])) {
+			return forms[i].cols;
+		}
+	}
+	return 0;
 }
 
 /* Few queries, and f32, do not use the largest blocks. */
@@ -63,10 +92,12 @@ ca_forward_choose(struct ca_forward *s, struct cu_candidates *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	const struct ca_form *best = NULL;
+	int64_t cols = fixed_cols(s);
 
 	i = s->t->queries <= 64 || s->t->tile == IR_F32 ? 2 : 0;
 	for (; i < n; i++) {
-		if (!ca_is_idle(s->t, &forms[i]) && lay_out(s, &forms[i]) &&
+		if ((!cols || forms[i].cols == cols) &&
+		    is_legal(s, &forms[i]) &&
 		    ca_candidates_add(s->t, w, &forms[i], s->rows,
 				      ca_forward_products(s))) {
 			best = &forms[i];
@@ -169,12 +200,10 @@ ca_forward_keys(struct ca_forward *s)
 	ca_declare_sure(&s->f, s->t);
 }
 
-/*
- * Declares `first`, the sink in the unit that scores have before they become
- * weights.  Its weight is in the sum of one of a row's four threads.
- */
+/* Declares `first`, the sink in the unit that scores have before they become
+ * weights. */
 static void
-begin_with_sink(struct ca_forward *s)
+declare_sink(struct ca_forward *s)
 {
 	const struct attn_view *v = &s->t->in[ATTN_SINK];
 	struct cu_func *f = &s->f;
@@ -185,18 +214,21 @@ begin_with_sink(struct ca_forward *s)
 		ca_f32(f, s->raw ? 1 / s->t->scale : CA_LOG2E));
 }
 
+/* A sink's weight is in the sum of one of a row's four threads; where keys are
+ * in parts it is added at the end. */
 void
 ca_forward_begin(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	long long mt = s->form.mt;
+	bool sink = s->t->values[ATTN_SINK] && !s->parts;
 
 	cu_line(f, "f32 most[%lld][2], sum[%lld][2];", mt, mt);
-	if (s->t->values[ATTN_SINK]) {
-		begin_with_sink(s);
+	if (sink) {
+		declare_sink(s);
 	}
 	ca_unrolled_for(f, "i", s->form.mt);
-	if (s->t->values[ATTN_SINK]) {
+	if (sink) {
 		cu_line(f, "most[i][0] = most[i][1] = first;");
 		cu_line(f, "sum[i][0] = sum[i][1] = LANE %% 4 == 0;");
 	} else {
@@ -337,6 +369,9 @@ each_keys(struct ca_forward *s)
 		(long long)s->form.cols);
 	cu_line(f, "cp_async_wait(0);");
 	cu_line(f, "sync_block();");
+	if (s->parts) {
+		ca_parts_of_rows(s);
+	}
 	if (s->out) {
 		load_keys(s, ATTN_V, "key0", "out0");
 		cu_line(f, "cp_async_commit();");
@@ -361,27 +396,58 @@ each_keys(struct ca_forward *s)
 
 /* ---- results ---- */
 
+void
+ca_forward_add_sink(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+
+	cu_line(f, "const f32 had = all_top, more = first;");
+	ca_parts_join(f, s->t, ca_f32(f, ca_forward_by(s)));
+	cu_line(f, "x = fma_f32(x, old_by, by);");
+	cu_line(f, "all_top = top;");
+	cu_line(f, "fade = old_by;");
+}
+
+const char *
+ca_forward_unit(struct ca_forward *s)
+{
+	return ca_f32(&s->f, s->raw ? s->t->scale : CA_LN2);
+}
+
 static void
 finish_sums(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
-	const char *unit = ca_f32(f, s->raw ? s->t->scale : CA_LN2);
+	bool sink = s->t->values[ATTN_SINK] && s->parts;
 
 	if (s->out) {
-		cu_line(f, "f32 by[%lld][2];", (long long)s->form.mt);
+		cu_line(f, "f32 by_row[%lld][2];", (long long)s->form.mt);
+	}
+	if (sink) {
+		declare_sink(s);
 	}
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "h", 2);
 	cu_line(f, "f32 x = sum[i][h];");
-	cu_line(f, "x += shfl_xor_f32(x, 1);");
-	cu_line(f, "x += shfl_xor_f32(x, 2);");
+	if (!s->parts) {
+		cu_line(f, "x += shfl_xor_f32(x, 1);");
+		cu_line(f, "x += shfl_xor_f32(x, 2);");
+	}
+	if (sink) {
+		cu_line(f, "f32 all_top = most[i][h], fade;");
+		cu_line(f, "{");
+		ca_forward_add_sink(s);
+		cu_line(f, "}");
+		cu_line(f, "most[i][h] = all_top;");
+	}
 	if (s->out) {
-		cu_line(f, "by[i][h] = x > 0 ? f_div(1.0f, x) : 0.0f;");
+		cu_line(f, "by_row[i][h] = x > 0 ? f_div(%s, x) : 0.0f;",
+			sink ? "fade" : "1.0f");
 	}
 	cu_line(f, "if (LANE %% 4 == 0) {");
 	cu_line(f, "((f32 *)(SMEM + %lld))[wrow + i * 16 + h * 8 + g] = x > "
 		"0 ? fma_f32(most[i][h], %s, f_log(x)) : 0.0f;",
-		(long long)s->lse, unit);
+		(long long)s->lse, ca_forward_unit(s));
 	cu_close(f, 3);
 }
 
@@ -419,7 +485,7 @@ ca_forward_put(struct ca_forward *s)
 	lse.from = "0";
 	finish_sums(s);
 	if (s->out) {
-		ca_stage_sums(f, &s->form, "o", "by", true, s->form.out,
+		ca_stage_sums(f, &s->form, "o", "by_row", true, s->form.out,
 			      s->stage);
 	}
 	cu_line(f, "%s", s->meet);
@@ -450,6 +516,7 @@ ca_forward_of(struct attn *t)
 	return (struct ca_forward){ .t = t, .thread = "TID",
 				    .meet = "sync_block();",
 				    .out = t->made[ATTN_OUT].value != 0,
+				    .parts = ca_has_parts(t),
 				    .raw = t->scale > 0 && t->softcap <= 0 };
 }
 
@@ -496,8 +563,14 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 		ca_declare_zeros(f, &s->form, "o", s->form.out);
 	}
 	ca_forward_begin(s);
+	if (s->parts) {
+		ca_parts_of_block(s);
+	}
 	each_keys(s);
 	cu_line(f, "cp_async_wait(0);");
+	if (s->parts) {
+		ca_parts_end(s);
+	}
 	/* results replace what was loaded to shared memory, which other threads
 	 * may still wait for if no key is seen */
 	cu_line(f, "sync_block();");

@@ -26,6 +26,8 @@ struct ca_forward {
 	bool out;			/* it makes OUT; else LSE alone */
 	bool raw;	/* scores are scaled only when they become weights */
 	bool late;	/* sums are rescaled later, by `fades` */
+	bool parts;	/* keys of a query are in parts */
+	int64_t all;	/* bytes, in shared memory: sums of all parts */
 };
 
 /* Multiplications for each pair of a query and a key. */
@@ -60,6 +62,11 @@ void ca_forward_scores(struct ca_forward *s);
 /* Turns products of the keys from key0 on into weights, relative to the largest
  * score so far. */
 void ca_forward_weigh(struct ca_forward *s);
+/* Adds the sink, `first`, to a whole row: to its largest score, all_top, and its
+ * sum, x.  Sets fade, by which results of the row are multiplied then. */
+void ca_forward_add_sink(struct ca_forward *s);
+/* C text: the unit of a row's largest score, in the natural logarithm. */
+const char *ca_forward_unit(struct ca_forward *s);
 /* After the last tile, when no thread reads tiles any more: what becomes of
  * sums. */
 bool ca_forward_put(struct ca_forward *s);
@@ -70,6 +77,40 @@ const struct ca_form *ca_forward_choose(struct ca_forward *s,
 					struct cu_candidates *w);
 /* Emits the step in that form. */
 bool ca_forward_emit(struct ca_forward *s, const struct ca_form *form);
+
+/* ---- cuda_attention_parts.c --------------------------------------------- */
+
+/* Keys of the shortest part, and parts of a query at most: where it has more
+ * keys, parts are 2, 4, 8 .. times as long.  The first one begins at a multiple
+ * of CA_PART_UNIT keys. */
+#define CA_PART 512
+#define CA_PARTS 16
+#define CA_PART_UNIT 128
+
+/* Whether the keys of each query are in parts: in C text, of
+ * ca_part_keys(range) keys each, if it sees keys in a range of so many from the
+ * first part's start on. */
+bool ca_has_parts(const struct attn *t);
+/* Reserves shared memory at s->smem for sums of all parts. */
+void ca_parts_place(struct ca_forward *s);
+/* Declares `all`, a thread's sums of all parts; and sets them to those of
+ * none. */
+void ca_parts_declare(struct ca_forward *s);
+void ca_parts_begin(struct ca_forward *s);
+/* Declares old_by and by, what sums so far and sums of a part are multiplied by
+ * when they are added up, and top, the largest score: of `had` and `more`, the
+ * largest scores of both.  by: as ca_forward_by. */
+void ca_parts_join(struct cu_func *f, const struct attn *t, const char *by);
+/* The part of each row ends: joins it, and begins another one.  And: replaces
+ * sums of a part, of which there is none, by those of all. */
+void ca_parts_next(struct ca_forward *s);
+void ca_parts_take(struct ca_forward *s);
+/* For a block of queries.  Before the loop over tiles; before a tile, joins
+ * those rows whose next part begins at key0; after the loop, has sums of all
+ * parts take the place of those of the last part, with sums of whole rows. */
+void ca_parts_of_block(struct ca_forward *s);
+void ca_parts_of_rows(struct ca_forward *s);
+void ca_parts_end(struct ca_forward *s);
 
 /* ---- cuda_attention_again.c --------------------------------------------- */
 

@@ -5,9 +5,12 @@
  * order of positions, so the keys that a query sees are a range of local
  * indices, and the text computes ends of such ranges.
  */
-#include "codegen/cuda/attention/cuda_attention.h"
+#include "codegen/cuda/attention/cuda_attention_forward.h"
 
 #include <string.h>
+
+#define TEXT_OF(number) TEXT(number)
+#define TEXT(number) #number
 
 /* Helper functions, inserted only if they are called, since NVRTC warns of
  * unused ones. */
@@ -39,6 +42,14 @@ static const struct {
 	  "\tx = x > -1 ? x : -1;\n"
 	  "\tx = x < 1073741824.0f ? x : 1073741824.0f;\n"
 	  "\treturn x < 0 ? 0 : (int)x + 1;\n}\n" },
+	{ "ca_part_keys(",
+	  "\n/* Keys of a part of so many. */\n"
+	  "FN int\nca_part_keys(int keys)\n{\n"
+	  "\tint n = " TEXT_OF(CA_PART) ";\n\n"
+	  "\twhile (n * " TEXT_OF(CA_PARTS) " < keys) {\n"
+	  "\t\tn *= 2;\n"
+	  "\t}\n"
+	  "\treturn n;\n}\n" },
 	{ "ca_extremes(",
 	  "\n/* The least and the most of n numbers, in all threads of a "
 	  "warp:\n * lane 0's, so that the assembler sees that loops over "

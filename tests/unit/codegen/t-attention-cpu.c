@@ -7,6 +7,7 @@
 
 #include "codegen/cpu/cpu.h"
 #include "tests/unit/shared/t-attention.h"
+#include "tests/unit/shared/t-attention-tests.h"
 
 static struct {
 	struct cg_cpu cpu[MOST_RANKS];

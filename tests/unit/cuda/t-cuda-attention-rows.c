@@ -1,0 +1,275 @@
+/*
+ * Attention of a step that serves, on a GPU: what a query gets has the same
+ * bits alone and among others, wherever its keys are in the index, if the first
+ * is that of a block of 128.  Each step is held to the interpreter, too.
+ * T_ARCH, T_CHECK and T_SHOW as in t-cuda-attention.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cuda/t-attention-compiled.h"
+#include "tests/unit/cuda/t-attention-gpu.h"
+#include "tests/unit/shared/t-today.h"
+
+#define ROWS 300
+#define BLOCK 128
+#define MOST_KEYS (80 * BLOCK)
+#define MOST_OUT (150 * 16 * 128 * 4)
+
+/* Attention that a model asks for, of keys so many in the index. */
+struct model {
+	const char *arch, *dtype, *attrs, *stored;
+	int64_t kv, heads, d, v;
+	bool sinks;
+};
+
+/* A step: others are drawn anywhere, spread over the keys, or those of one
+ * prompt. */
+enum others { ANYWHERE, SPREAD, PROMPT };
+
+struct step {
+	int64_t queries, keys, query, first, seen;
+	enum others others;
+	int64_t hidden;	/* keys before the first one that it sees */
+};
+
+static struct {
+	const struct model *m;
+	const struct step *x;
+	int32_t rows[MOST_KEYS];	/* of our query */
+	char out[MOST_OUT];
+	int64_t bytes;			/* of all queries */
+} r;
+
+/* ---- what a step reads ---- */
+
+/* Number i of a tensor, which all types have that are used: in eighths, or in
+ * halves if they have 8 bits. */
+static double
+number(uint64_t key, int64_t i)
+{
+	int parts = r.m->stored ? 2 : 8;
+	double x = ir_rng_normal(key, (uint64_t)i);
+
+	x = x < -1.5 ? -1.5 : x > 1.5 ? 1.5 : x;
+	return rint(x * parts) / parts;
+}
+
+static void
+give_ranges(bool last, int64_t queries, double *out)
+{
+	const struct step *x = r.x;
+	int64_t first = x->first + x->hidden, i, from, to;
+
+	for (i = 0; i < queries; i++) {
+		from = ir_rng_below(17, 2 * i, x->keys);
+		to = ir_rng_below(17, 2 * i + 1, x->keys);
+		if (x->others == SPREAD) {
+			from = x->keys * i / queries;
+			to = x->keys * (i + 1) / queries - 1;
+		} else if (x->others == PROMPT) {
+			from = first;
+			to = x->first + x->seen - 1 - (x->query - i);
+		}
+		if (i == x->query) {
+			from = first;
+			to = x->first + x->seen - 1;
+		}
+		out[i] = (double)(last ? to : from);
+	}
+}
+
+static void
+give(const char *name, int64_t elems, double *out)
+{
+	const struct step *x = r.x;
+	int64_t each = r.m->heads * r.m->d, i;
+
+	if (strcmp(name, "first") == 0 || strcmp(name, "last") == 0) {
+		give_ranges(*name == 'l', elems, out);
+		return;
+	}
+	for (i = 0; i < elems; i++) {
+		if (strcmp(name, "index") == 0) {
+			bool own = i >= x->first && i < x->first + x->seen;
+
+			out[i] = own ? r.rows[i - x->first]
+				     : (double)ir_rng_below(3, i, ROWS);
+		} else if (strcmp(name, "q") == 0) {
+			/* our query has the numbers of the first one */
+			out[i] = number(11, i / each == x->query ? i % each
+					: i + each);
+		} else {
+			out[i] = number((uint64_t)name[0], i);
+		}
+	}
+}
+
+static void
+put_step(void)
+{
+	const struct model *m = r.m;
+	const char *stored = m->stored ? m->stored : m->dtype;
+
+	text[0] = '\0';
+	put("llmc-ir 1\ndim b = 1\ndim s = %lld\ndim t = %lld\ndim rows = %d\n"
+	    "dim k = %lld\ndim h = %lld\ndim d = %lld\ndim v = %lld\n"
+	    "model {\n", (long long)r.x->queries, (long long)r.x->keys, ROWS,
+	    (long long)m->kv, (long long)m->heads, (long long)m->d,
+	    (long long)m->v);
+	put("  %%0 = weight name=\"q\" : %s[b, s, h, d]\n", m->dtype);
+	put("  %%1 = weight name=\"keys\" : %s[rows, k, d]\n", stored);
+	put("  %%2 = weight name=\"values\" : %s[rows, k, v]\n", stored);
+	put("  %%3 = input name=\"index\" : idx<rows>[b, t]\n");
+	put("  %%4 = weight name=\"first\" : f32[b, s]\n");
+	put("  %%5 = weight name=\"last\" : f32[b, s]\n");
+	put("  %%6 = weight name=\"sinks\" : f32[h]\n");
+	put("  %%7 = gather %%1, %%3 of=rows : %s[b, t, k, d]\n", stored);
+	put("  %%8 = gather %%2, %%3 of=rows : %s[b, t, k, v]\n", stored);
+	if (m->stored) {
+		put("  %%10 = cast %%7 : %s[b, t, k, d]\n", m->dtype);
+		put("  %%11 = cast %%8 : %s[b, t, k, v]\n", m->dtype);
+	}
+	put("  %%9 = attention%s_between %%0, %s,%s %%4, %%5%s : "
+	    "%s[b, s, h, v]\n  return %%9\n}\n", m->sinks ? "_sinks" : "",
+	    m->stored ? "%10, %11" : "%7, %8", m->sinks ? " %6," : "",
+	    m->attrs, m->dtype);
+}
+
+/* ---- a step ---- */
+
+static void
+keep_out(const char *out)
+{
+	memcpy(r.out, out, (size_t)r.bytes);
+}
+
+/* Runs it, and keeps what it gets. */
+static void
+run_step(void)
+{
+	bool exact = strcmp(r.m->dtype, "f32") == 0;
+
+	r.bytes = r.x->queries * r.m->heads * r.m->v * (exact ? 4 : 2);
+	assert_true(r.bytes <= MOST_OUT);
+	s.given = give;
+	s.look = keep_out;
+	put_step();
+	check(text, NULL, exact ? 1e-5 : 2e-2);
+	s.given = NULL;
+	s.look = NULL;
+}
+
+/* Runs steps with the same query, the first of which says what it gets. */
+static void
+run_steps(const struct model *m, const struct step *all, int n)
+{
+	static char want[MOST_OUT];
+	int64_t each = 0;
+	int i;
+
+	r.m = m;
+	b.arch = m->arch;
+	for (i = 0; i < MOST_KEYS; i++) {
+		r.rows[i] = (int32_t)draw(0, ROWS - 1);
+	}
+	for (i = 0; i < n; i++) {
+		r.x = &all[i];
+		run_step();
+		each = r.bytes / r.x->queries;
+		if (i == 0) {
+			memcpy(want, r.out + r.x->query * each, (size_t)each);
+		} else if (memcmp(want, r.out + r.x->query * each,
+				  (size_t)each) != 0) {
+			fail_msg("%s %s%s of %lld, %lld: query %lld of %lld "
+				 "with %lld keys from %lld", m->arch, m->dtype,
+				 m->attrs, (long long)m->d, (long long)m->v,
+				 (long long)r.x->query, (long long)
+				 r.x->queries, (long long)r.x->seen,
+				 (long long)r.x->first);
+		}
+	}
+}
+
+static const struct model models[] = {
+	{ "sm_80", "bf16", "", NULL, 1, 2, 64, 64, false },
+	{ "sm_90a", "bf16", " softcap=2", "f8e4m3", 2, 8, 128, 128, false },
+	{ "sm_80", "f32", "", NULL, 1, 3, 24, 40, true },
+	{ "sm_89", "f16", " alibi=6", NULL, 2, 4, 36, 20, true },
+	{ "sm_90a", "bf16", "", NULL, 1, 20, 72, 64, true }
+};
+
+/* Several parts: alone, and with others. */
+static void
+parts(void **state)
+{
+	static const struct step all[] = {
+		{ 1, 1400, 0, 0, 1300, ANYWHERE, 0 },
+		{ 1, 2000, 0, 4 * BLOCK, 1300, ANYWHERE, 0 },
+		{ 70, 2100, 69, 5 * BLOCK, 1300, ANYWHERE, 0 },
+		{ 20, 1500, 11, BLOCK, 1300, SPREAD, 0 },
+		{ 66, 1800, 65, 3 * BLOCK, 1300, PROMPT, 0 },
+	};
+	static const struct step hidden[] = {
+		{ 1, 700, 0, 0, 640, ANYWHERE, 100 },
+		{ 40, 900, 30, 2 * BLOCK, 640, ANYWHERE, 100 },
+		{ 40, 900, 39, BLOCK, 640, PROMPT, 100 },
+		{ 7, 800, 3, BLOCK, 640, SPREAD, 100 }
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof models / sizeof models[0]; i++) {
+		run_steps(&models[i], all, sizeof all / sizeof all[0]);
+		run_steps(&models[i], hidden,
+			  sizeof hidden / sizeof hidden[0]);
+	}
+}
+
+/* No kernel spills registers: models' heads, latents, f32. */
+static void
+compiled(void **state)
+{
+	static const struct model all[] = {
+		{ "sm_80", "bf16", "", NULL, 8, 32, 64, 64, false },
+		{ "sm_90a", "bf16", "", "f8e4m3", 8, 32, 128, 128, true },
+		{ "sm_90a", "bf16", "", NULL, 4, 4, 192, 128, false },
+		{ "sm_90a", "bf16", "", NULL, 1, 32, 576, 512, false },
+		{ "sm_89", "f32", " softcap=20", NULL, 2, 4, 128, 128, false },
+		{ "sm_89", "f16", " alibi=8", NULL, 8, 8, 128, 128, false }
+	};
+	static const struct step x = { 256, 16384, 0, 0, 1, ANYWHERE, 0 };
+	size_t i;
+
+	(void)state;
+	r.x = &x;
+	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+		r.m = &all[i];
+		put_step();
+		check_compiled(text, all[i].arch);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts),
+		cmocka_unit_test(compiled)
+	};
+
+	if (t_left_out()) {
+		return 77;
+	}
+	b.arch = "sm_80";
+	b.usual_flags = getenv("T_CHECK") ? RT_EMU_CHECK : 0;
+	b.flags = b.usual_flags;
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 1);
+}
