@@ -76,8 +76,12 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention_candidates.c \
 	%D%/cuda/attention/cuda_attention_forward.c \
 	%D%/cuda/attention/cuda_attention_forward.h \
+	%D%/cuda/attention/cuda_attention_join.c \
+	%D%/cuda/attention/cuda_attention_list.c \
 	%D%/cuda/attention/cuda_attention_parts.c \
 	%D%/cuda/attention/cuda_attention_results.c \
+	%D%/cuda/attention/cuda_attention_single.c \
+	%D%/cuda/attention/cuda_attention_single.h \
 	%D%/cuda/attention/cuda_attention_tile.c \
 	%D%/cuda/attention/cuda_attention_view.c \
 	%D%/cuda/attention/cuda_attention_where.c \

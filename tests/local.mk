@@ -422,13 +422,15 @@ soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 		sh $(srcdir)/%D%/cli/run/served-faults.sh || \
 		test $$? -eq 77; }
 
-# Plants every fault of tests/unit/cuda/mutants*.def and of t-cuda-attention, in
-# a kernel: none is missed.
+# Plants every fault of tests/unit/cuda/mutants*.def, of t-cuda-attention and of
+# t-cuda-attention-rows in a kernel: none is missed.
 mutations: %D%/unit/cuda/t-mutants$(EXEEXT) \
-	%D%/unit/cuda/t-cuda-attention$(EXEEXT)
+	%D%/unit/cuda/t-cuda-attention$(EXEEXT) \
+	%D%/unit/cuda/t-cuda-attention-rows$(EXEEXT)
 	@$(AM_TESTS_ENVIRONMENT) SLOW_TESTS=1; export SLOW_TESTS; \
 	MUTANTS=all %D%/unit/cuda/t-mutants$(EXEEXT) && \
-	T_ONLY='planted*' %D%/unit/cuda/t-cuda-attention$(EXEEXT)
+	T_ONLY='planted*' %D%/unit/cuda/t-cuda-attention$(EXEEXT) && \
+	T_ONLY='planted*' %D%/unit/cuda/t-cuda-attention-rows$(EXEEXT)
 
 # Runs the pairs that PAIRS names, files or folders of the source folder, and
 # prints what differs: make check-pairs PAIRS=tests/lang/shape/residual.llm

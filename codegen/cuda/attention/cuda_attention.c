@@ -5,7 +5,7 @@
  * (cuda_attention90_*.c).
  */
 #include "codegen/cuda/attention/cuda_attention_back.h"
-#include "codegen/cuda/attention/cuda_attention_forward.h"
+#include "codegen/cuda/attention/cuda_attention_single.h"
 
 #include <string.h>
 
@@ -41,6 +41,32 @@ forward_is_whole(const struct attn *t)
 	return t->dv <= CA_MOST_OUT;
 }
 
+/* Steps with mma: those of single queries, if there are any, and of blocks. */
+static bool
+forward_mma(struct ca_forward *s, const struct ca_form *form)
+{
+	const char *ends = NULL;
+	struct ca_single *x;
+
+	if (!ca_forward_lay_out(s, form)) {
+		return false;
+	}
+	x = s->parts ? ca_single_open(s) : NULL;
+	if (x) {
+		ca_single_list(x);
+		ca_single_items(x);
+		if (!ca_single_join(x)) {
+			return false;
+		}
+		if (x->always) {
+			return true;
+		}
+		ends = arena_printf(s->t->k->c->a, "%s[row0] > 0",
+				    ca_single_at(x, "i32", x->count));
+	}
+	return ca_forward_emit(s, ends);
+}
+
 static bool
 forward_steps(struct attn *t)
 {
@@ -64,7 +90,7 @@ forward_steps(struct attn *t)
 			    "memory";
 		return false;
 	}
-	ok = form ? ca_forward_emit(&s, form) : ca_forward90(t, cols);
+	ok = form ? forward_mma(&s, form) : ca_forward90(t, cols);
 	if (ok) {
 		cu_candidates_close(t->k, &w);
 	}

@@ -117,6 +117,14 @@ void ca_declare_own(struct cu_func *f, const struct attn *t, const char *query);
 void ca_add_alibi(struct cu_func *f, const struct attn *t,
 		  const struct ca_form *form, bool rows, const char *at);
 
+/* The same where rows are heads, from head0 on, of `query`. */
+void ca_add_alibi_of_heads(struct cu_func *f, const struct attn *t,
+			   const struct ca_form *form, const char *at);
+/* Masks scores of keys before `from` and after `to`, which all rows do not
+ * see; at: C text of the local index of the first column. */
+void ca_mask_keys(struct cu_func *f, const struct ca_form *form,
+		  const char *at, const char *none);
+
 /* Masks scores s[mt][cols / 8][4]: those of pairs that do not exist become
  * `none`. */
 struct ca_sees {
@@ -192,6 +200,7 @@ struct ca_load {
 	const char *index;
 	const char *stage;	/* C text: bytes added to its place; NULL: 0 */
 	const char *live;	/* C text: rows that exist */
+	const char *low;	/* C text: the first of them; NULL: 0 */
 	const char *col;	/* C text: first column; NULL: 0 */
 	int64_t cols;		/* columns of the whole matrix */
 	int64_t threads;

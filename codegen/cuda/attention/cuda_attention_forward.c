@@ -31,8 +31,8 @@ most_sums(const struct attn *t, int64_t d)
 	return d > 192 ? 128 : d > 128 || !plain ? 160 : 192;
 }
 
-static bool
-lay_out(struct ca_forward *s, const struct ca_form *form)
+bool
+ca_forward_lay_out(struct ca_forward *s, const struct ca_form *form)
 {
 	struct attn *t = s->t;
 	int64_t d = form->chunk ? form->chunk : t->d, stage;
@@ -67,7 +67,7 @@ is_legal(struct ca_forward *s, const struct ca_form *form)
 {
 	int64_t most = s->t->k->c->arch->smem_bytes;
 
-	return !ca_is_idle(s->t, form) && lay_out(s, form) &&
+	return !ca_is_idle(s->t, form) && ca_forward_lay_out(s, form) &&
 	       (!s->parts || form->mt == 1 || 2 * s->smem <= most);
 }
 
@@ -200,10 +200,8 @@ ca_forward_keys(struct ca_forward *s)
 	ca_declare_sure(&s->f, s->t);
 }
 
-/* Declares `first`, the sink in the unit that scores have before they become
- * weights. */
-static void
-declare_sink(struct ca_forward *s)
+void
+ca_forward_declare_sink(struct ca_forward *s)
 {
 	const struct attn_view *v = &s->t->in[ATTN_SINK];
 	struct cu_func *f = &s->f;
@@ -225,7 +223,7 @@ ca_forward_begin(struct ca_forward *s)
 
 	cu_line(f, "f32 most[%lld][2], sum[%lld][2];", mt, mt);
 	if (sink) {
-		declare_sink(s);
+		ca_forward_declare_sink(s);
 	}
 	ca_unrolled_for(f, "i", s->form.mt);
 	if (sink) {
@@ -325,7 +323,11 @@ ca_forward_scores(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 
-	ca_add_alibi(f, s->t, &s->form, true, "key0");
+	if (s->heads) {
+		ca_add_alibi_of_heads(f, s->t, &s->form, "key0");
+	} else {
+		ca_add_alibi(f, s->t, &s->form, true, "key0");
+	}
 	if (!s->raw) {
 		ca_unrolled_for(f, "i", s->form.mt);
 		ca_unrolled_for(f, "j", s->form.cols / 8);
@@ -340,7 +342,11 @@ ca_forward_scores(struct ca_forward *s)
 		}
 		cu_close(f, 3);
 	}
-	mask(s);
+	if (s->heads) {
+		ca_mask_keys(f, &s->form, "key0", CA_LEAST);
+	} else {
+		mask(s);
+	}
 }
 
 void
@@ -424,7 +430,7 @@ finish_sums(struct ca_forward *s)
 		cu_line(f, "f32 by_row[%lld][2];", (long long)s->form.mt);
 	}
 	if (sink) {
-		declare_sink(s);
+		ca_forward_declare_sink(s);
 	}
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "h", 2);
@@ -533,20 +539,22 @@ declare_keys(struct ca_forward *s, uint32_t in, const char *name,
 }
 
 bool
-ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
+ca_forward_emit(struct ca_forward *s, const char *ends)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
 
-	if (!lay_out(s, form)) {
-		return false;
-	}
 	cu_func_begin(t->k, "attention", f);
 	ca_forward_open(s);
 	ca_declare_lanes(f, &s->form);
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	ca_forward_place(s);
 	cu_launch_wait(f);
+	if (ends) {
+		cu_line(f, "if (%s) {", ends);
+		cu_line(f, "return;");
+		cu_line(f, "}");
+	}
 	cu_line(f, "const int kv = %s;", ca_kv_head(f, t, "head"));
 	ca_declare_pointer(f, t, &t->in[ATTN_Q], "q", "head");
 	declare_keys(s, ATTN_K, "k", "k_at");

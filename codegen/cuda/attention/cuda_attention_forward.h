@@ -28,6 +28,7 @@ struct ca_forward {
 	bool late;	/* sums are rescaled later, by `fades` */
 	bool parts;	/* keys of a query are in parts */
 	int64_t all;	/* bytes, in shared memory: sums of all parts */
+	bool heads;	/* rows are heads of one query */
 };
 
 /* Multiplications for each pair of a query and a key. */
@@ -62,8 +63,10 @@ void ca_forward_scores(struct ca_forward *s);
 /* Turns products of the keys from key0 on into weights, relative to the largest
  * score so far. */
 void ca_forward_weigh(struct ca_forward *s);
-/* Adds the sink, `first`, to a whole row: to its largest score, all_top, and its
- * sum, x.  Sets fade, by which results of the row are multiplied then. */
+/* Declares `first`, the sink of `head`, in the unit of scores. */
+void ca_forward_declare_sink(struct ca_forward *s);
+/* Adds the sink, `first`, to a whole row: to its largest score, all_top, and
+ * its sum, x.  Sets fade, by which results of the row are multiplied then. */
 void ca_forward_add_sink(struct ca_forward *s);
 /* C text: the unit of a row's largest score, in the natural logarithm. */
 const char *ca_forward_unit(struct ca_forward *s);
@@ -75,8 +78,10 @@ bool ca_forward_put(struct ca_forward *s);
  * added before. */
 const struct ca_form *ca_forward_choose(struct ca_forward *s,
 					struct cu_candidates *w);
-/* Emits the step in that form. */
-bool ca_forward_emit(struct ca_forward *s, const struct ca_form *form);
+/* Lays out the step in that form; false: it does not fit.  And emits it.  ends:
+ * C text, whether a block has nothing to do; NULL: none has. */
+bool ca_forward_lay_out(struct ca_forward *s, const struct ca_form *form);
+bool ca_forward_emit(struct ca_forward *s, const char *ends);
 
 /* ---- cuda_attention_parts.c --------------------------------------------- */
 

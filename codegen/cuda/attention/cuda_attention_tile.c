@@ -128,20 +128,31 @@ row_offset(struct cu_func *f, const struct ca_load *l)
 			    (long long)l->from->pos);
 }
 
+/* C text: whether a row exists. */
+static const char *
+row_exists(struct cu_func *f, const struct ca_load *l)
+{
+	struct arena *a = f->k->c->a;
+
+	return l->low ? arena_printf(a, "row >= %s && row < %s", l->low,
+				     l->live)
+		: arena_printf(a, "row < %s", l->live);
+}
+
 /* C text: whether a row and column `col`, before `l->col` is added, exist. */
 static const char *
 exists(struct cu_func *f, const struct ca_load *l)
 {
 	struct arena *a = f->k->c->a;
+	const char *row = row_exists(f, l);
 
 	if (l->col) {
-		return arena_printf(a, "row < %s && %s + col < %lld", l->live,
-				    l->col, (long long)l->cols);
+		return arena_printf(a, "%s && %s + col < %lld", row, l->col,
+				    (long long)l->cols);
 	}
 	return l->to->cols > l->cols
-		? arena_printf(a, "row < %s && col < %lld", l->live,
-			       (long long)l->cols)
-		: arena_printf(a, "row < %s", l->live);
+		? arena_printf(a, "%s && col < %lld", row, (long long)l->cols)
+		: row;
 }
 
 static void
@@ -233,7 +244,7 @@ load_one(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 				 cu_widen(a, l->from->dtype, x));
 		x = cu_narrow(a, t->tile, x);
 	}
-	cu_line(f, "*to = row < %s && col < %lld ? %s : 0;", l->live,
+	cu_line(f, "*to = %s && col < %lld ? %s : 0;", row_exists(f, l),
 		(long long)l->cols, x);
 }
 

@@ -50,6 +50,11 @@ static const struct {
 	  "\t\tn *= 2;\n"
 	  "\t}\n"
 	  "\treturn n;\n}\n" },
+	{ "ca_parts(",
+	  "\n/* The parts of keys low .. to - 1, at least one. */\n"
+	  "FN int\nca_parts(int low, int to)\n{\n"
+	  "\tint n = to > low ? to - low : 1, size = ca_part_keys(n);\n\n"
+	  "\treturn (n + size - 1) / size;\n}\n" },
 	{ "ca_extremes(",
 	  "\n/* The least and the most of n numbers, in all threads of a "
 	  "warp:\n * lane 0's, so that the assembler sees that loops over "
@@ -443,7 +448,48 @@ ca_add_alibi(struct cu_func *f, const struct attn *t,
 	cu_close(f, 5);
 }
 
+void
+ca_add_alibi_of_heads(struct cu_func *f, const struct attn *t,
+		      const struct ca_form *form, const char *at)
+{
+	const char *col = arena_printf(f->k->c->a, "(%s + j * 8 + c + e)", at);
+
+	if (t->alibi <= 0) {
+		return;
+	}
+	cu_line(f, "{");
+	cu_line(f, "%s", CA_COLUMNS);
+	ca_declare_own(f, t, "query");
+	ca_unrolled_for(f, "i", form->mt);
+	ca_unrolled_for(f, "h", 2);
+	cu_line(f, "const int head = ca_min(head0 + wrow + i * 16 + h * 8 + g, "
+		"%lld);", (long long)(t->heads - 1));
+	ca_declare_slope(f, t, 1 / t->scale);
+	ca_unrolled_for(f, "j", form->cols / 8);
+	ca_unrolled_for(f, "e", 2);
+	declare_key(f, t, col);
+	cu_line(f, "s[i][j][2 * h + e] = fma_f32((f32)(key - own), slope, "
+		"s[i][j][2 * h + e]);");
+	cu_close(f, 5);
+}
+
 /* ---- pairs that are none ---- */
+
+void
+ca_mask_keys(struct cu_func *f, const struct ca_form *form, const char *at,
+	     const char *none)
+{
+	cu_line(f, "if (%s < from || %s + %lld > to) {", at, at,
+		(long long)form->cols);
+	cu_line(f, "%s", CA_COLUMNS);
+	ca_unrolled_for(f, "j", form->cols / 8);
+	ca_unrolled_for(f, "e", 2);
+	cu_line(f, "const int key = %s + j * 8 + c + e;", at);
+	cu_line(f, "if (key < from || key >= to) {");
+	ca_unrolled_for(f, "i", 2 * form->mt);
+	cu_line(f, "s[i / 2][j][i %% 2 * 2 + e] = %s;", none);
+	cu_close(f, 5);
+}
 
 static void
 mask_rows(struct cu_func *f, const struct attn *t, const struct ca_form *form,

@@ -19,6 +19,7 @@
 #include "tests/unit/shared/t-today.h"
 
 #define ROWS 300
+#define BAD_ROWS 20		/* the last ones: not our query's */
 #define BLOCK 128
 #define MOST_KEYS (80 * BLOCK)
 #define MOST_OUT (150 * 16 * 128 * 4)
@@ -40,12 +41,20 @@ struct step {
 	int64_t hidden;	/* keys before the first one that it sees */
 };
 
+/* What is planted, and what the emulator reports; NULL: other bits, or wrong
+ * results. */
+struct mistake {
+	const char *cut, *put, *says;
+	bool split;		/* items have one part each */
+};
+
 static struct {
 	const struct model *m;
 	const struct step *x;
 	int32_t rows[MOST_KEYS];	/* of our query */
 	char out[MOST_OUT];
 	int64_t bytes;			/* of all queries */
+	bool bad;	/* keys and values of others are NaN */
 } r;
 
 /* ---- what a step reads ---- */
@@ -110,6 +119,10 @@ give(const char *name, int64_t elems, double *out)
 			out[i] = number((uint64_t)name[0], i);
 		}
 	}
+	for (i = elems / ROWS * (ROWS - BAD_ROWS); r.bad && i < elems &&
+	     (*name == 'k' || *name == 'v'); i++) {
+		out[i] = NAN;
+	}
 }
 
 static void
@@ -167,27 +180,57 @@ run_step(void)
 	s.look = NULL;
 }
 
+/* Our query among those of the step that ran. */
+static const char *
+ours(int64_t *bytes)
+{
+	*bytes = r.bytes / r.x->queries;
+	return r.out + r.x->query * *bytes;
+}
+
+static char want[16 * 128 * 8];
+
+/* Runs a step whose query gets what all have to give it. */
+static void
+run_first(const struct model *m, const struct step *x)
+{
+	const char *out;
+	int64_t n, i;
+
+	r.m = m;
+	r.x = x;
+	b.arch = m->arch;
+	for (i = 0; i < MOST_KEYS; i++) {
+		r.rows[i] = (int32_t)draw(0, ROWS - BAD_ROWS - 1);
+	}
+	run_step();
+	out = ours(&n);
+	assert_true(n <= (int64_t)sizeof want);
+	memcpy(want, out, (size_t)n);
+}
+
+/* Whether another step has the same bits. */
+static bool
+runs_same(const struct step *x)
+{
+	const char *out;
+	int64_t n;
+
+	r.x = x;
+	run_step();
+	out = ours(&n);
+	return memcmp(want, out, (size_t)n) == 0;
+}
+
 /* Runs steps with the same query, the first of which says what it gets. */
 static void
 run_steps(const struct model *m, const struct step *all, int n)
 {
-	static char want[MOST_OUT];
-	int64_t each = 0;
 	int i;
 
-	r.m = m;
-	b.arch = m->arch;
-	for (i = 0; i < MOST_KEYS; i++) {
-		r.rows[i] = (int32_t)draw(0, ROWS - 1);
-	}
-	for (i = 0; i < n; i++) {
-		r.x = &all[i];
-		run_step();
-		each = r.bytes / r.x->queries;
-		if (i == 0) {
-			memcpy(want, r.out + r.x->query * each, (size_t)each);
-		} else if (memcmp(want, r.out + r.x->query * each,
-				  (size_t)each) != 0) {
+	run_first(m, &all[0]);
+	for (i = 1; i < n; i++) {
+		if (!runs_same(&all[i])) {
 			fail_msg("%s %s%s of %lld, %lld: query %lld of %lld "
 				 "with %lld keys from %lld", m->arch, m->dtype,
 				 m->attrs, (long long)m->d, (long long)m->v,
@@ -195,6 +238,10 @@ run_steps(const struct model *m, const struct step *all, int n)
 				 r.x->queries, (long long)r.x->seen,
 				 (long long)r.x->first);
 		}
+		/* blocks, and what lists single queries, has their items and
+		 * joins them */
+		assert_int_equal(s.ranks[0].k[0].steps.n,
+				 r.x->queries > 16 ? 4 : 3);
 	}
 }
 
@@ -226,11 +273,111 @@ parts(void **state)
 	size_t i;
 
 	(void)state;
+	b.flags = RT_EMU_CHECK;
 	for (i = 0; i < sizeof models / sizeof models[0]; i++) {
+		if (!t_today((uint32_t)i, 2)) {
+			continue;
+		}
+		/* of one multiprocessor: items of several parts */
+		b.units = i % 2;
 		run_steps(&models[i], all, sizeof all / sizeof all[0]);
+		b.units = !b.units;
 		run_steps(&models[i], hidden,
 			  sizeof hidden / sizeof hidden[0]);
 	}
+	b.units = 0;
+	b.flags = b.usual_flags;
+}
+
+/* NaN of keys and values that single queries do not see, before their first key
+ * and after their last one. */
+static void
+beside_bad(void **state)
+{
+	static const struct step all[] = {
+		{ 1, 700, 0, 0, 640, ANYWHERE, 100 },
+		{ 7, 900, 3, BLOCK, 640, SPREAD, 100 },
+		{ 30, 900, 29, BLOCK, 640, SPREAD, 100 }
+	};
+	int i;
+
+	(void)state;
+	for (i = 1; i < 3; i++) {
+		run_first(&models[i], &all[0]);
+		/* what the interpreter makes of others is NaN */
+		r.bad = s.planted = true;
+		assert_true(runs_same(&all[1]));
+		assert_true(runs_same(&all[2]));
+		r.bad = s.planted = false;
+	}
+}
+
+/* Runs steps with a mistake in the kernel's text. */
+static void
+plant_mistake(const struct mistake *x, const struct step *all)
+{
+	bool same;
+
+	b.units = x->split ? 0 : 1;
+	run_first(&models[4], &all[0]);
+	b.cut = x->cut;
+	b.put = x->put;
+	b.is_planted = s.wrong = false;
+	b.message[0] = '\0';
+	s.planted = true;
+	same = runs_same(&all[1]);
+	same = runs_same(&all[2]) && same;
+	s.planted = false;
+	b.cut = NULL;
+	assert_true(b.is_planted);
+	if (x->says ? !strstr(b.message, x->says)
+		    : *b.message || (same && !s.wrong)) {
+		fail_msg("%s: %s", x->cut, b.message);
+	}
+}
+
+static void
+planted(void **state)
+{
+	static const struct step all[] = {
+		{ 1, 1400, 0, 0, 1300, ANYWHERE, 0 },
+		{ 20, 1500, 11, BLOCK, 1300, SPREAD, 0 },
+		{ 20, 1800, 19, 3 * BLOCK, 1300, PROMPT, 0 },
+	};
+	static const struct mistake mistakes[] = {
+		/* parts */
+		{ "past % ca_part_keys(past + rest) == 0", "0", NULL, false },
+		{ "- low) % size == 0", "- low) % size == 1", NULL, false },
+		{ "all_sum * old_by", "all_sum", NULL, false },
+		/* the list */
+		{ "sum += LANE >= i ? more : 0;", ";", "of global memory",
+		  false },
+		{ "atomic_add_i32(all, sum);\n\t\t}\n\t}\n\tsync_block();",
+		  "atomic_add_i32(all, sum);\n\t\t}\n\t}\n",
+		  "no barrier in between", false },
+		/* items */
+		{ "item before */\n\t\tsync_block();", "*/",
+		  "no barrier in between", false },
+		{ "cp_async_wait(2);", ";", "a copy still fills", false },
+		{ "cp_async_wait(2);\n\t\t\tsync_block();",
+		  "cp_async_wait(2);", "no barrier in between", false },
+		{ "const int stage = (n + 3) % 4", "const int stage = n % 4",
+		  "a copy still fills", false },
+		/* joining */
+		{ "x * old_by", "x", NULL, true },
+		{ "sync_warp();", ";", "nobody has written", false }
+	};
+	size_t i;
+
+	(void)state;
+	b.flags = RT_EMU_CHECK;
+	for (i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+		if (t_today((uint32_t)i, 4)) {
+			plant_mistake(&mistakes[i], all);
+		}
+	}
+	b.units = 0;
+	b.flags = b.usual_flags;
 }
 
 /* No kernel spills registers: models' heads, latents, f32. */
@@ -262,6 +409,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts),
+		cmocka_unit_test(beside_bad),
+		cmocka_unit_test(planted),
 		cmocka_unit_test(compiled)
 	};
 
