@@ -112,15 +112,23 @@ find_sparse(struct cu_func *f, const struct ca_single *x, int64_t blocks)
 	cu_line(f, "sync_block();");
 }
 
-/* Declares most: an item has one part of queries with more. */
+/*
+ * Declares most: an item has one part of queries with more.  Queries that are
+ * always single ones have no block to stay in: where there are more parts than
+ * slots, each has an item, of which there are no more than queries.
+ */
 static void
 find_share(struct cu_func *f, const struct ca_single *x)
 {
 	const struct attn *t = x->s.t;
 
-	cu_line(f, "const int most = ca_max(1, (int)((i64)*all * %lld / "
-		"%lld));", (long long)(t->kv * x->units * x->outs),
+	cu_line(f, "int most = ca_max(1, (int)((i64)*all * %lld / %lld));",
+		(long long)(t->kv * x->units * x->outs),
 		(long long)(SHARES * t->k->c->units));
+	if (x->always) {
+		cu_line(f, "most = *all > %lld ? %d : most;",
+			(long long)x->slots, CA_PARTS);
+	}
 }
 
 /* Sets need[block] to its first slot; -1: it stays a block. */

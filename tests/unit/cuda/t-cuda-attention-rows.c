@@ -263,6 +263,8 @@ parts(void **state)
 		{ 70, 2100, 69, 5 * BLOCK, 1300, ANYWHERE, 0 },
 		{ 20, 1500, 11, BLOCK, 1300, SPREAD, 0 },
 		{ 66, 1800, 65, 3 * BLOCK, 1300, PROMPT, 0 },
+		/* more parts than are kept of queries that are never a block */
+		{ 16, 2100, 15, BLOCK, 1300, PROMPT, 0 },
 	};
 	static const struct step hidden[] = {
 		{ 1, 700, 0, 0, 640, ANYWHERE, 100 },
