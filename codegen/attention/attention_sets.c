@@ -163,7 +163,9 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 	if ((n->op == IR_ATTENTION_BETWEEN ||
 	     n->op == IR_ATTENTION_SINKS_BETWEEN) && t->heads > 0 &&
 	    ir_dim_size(g->m, t->dim[ATTN_KV]) == 1) {
-		/* whichever heads a rank has, they share the one kv head */
+		/* whichever heads a rank has, they share the one kv head; not
+		 * so of its gradients, which ranks add up (`heads_apart` of
+		 * t-attention-cpu) */
 		t->shared = t->heads;
 		t->heads_together = true;
 	}

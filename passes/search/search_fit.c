@@ -402,8 +402,11 @@ trial_is_surely_slow(struct trial *x)
 	return false;
 }
 
-/* The same with all choices, after some were looked at, of which one fits: it
- * stays if no other is found that does. */
+/*
+ * Looks at all choices of a plan of which one fits, as is known from the first
+ * look at some of them.  That one stays if the search for others ends without
+ * one that fits as it is laid out.
+ */
 static enum trial_verdict
 fit_exactly(struct trial *x, struct trial_fit *f)
 {

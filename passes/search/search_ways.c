@@ -264,7 +264,13 @@ least_us(struct trial_rank *f, double most_bytes)
 	return lagrange_least_us(&p);
 }
 
-#define MOST_OPEN 256	/* partial choices of a set of stages */
+/* Partial choices of a set of stages: a bound of those that are dropped beyond
+ * so many counts in the gap. */
+#define MOST_OPEN 256
+
+_Static_assert((int)SPACE_UNITS <= POOLING_STAGES &&
+	       (int)SPACE_NSPANS <= POOLING_KINDS,
+	       "a rank's stages and spans are those of a pooling");
 
 bool
 trial_choose(struct trial_rank *f, double most_bytes)

@@ -192,7 +192,8 @@ double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 
 #define SPACE_UNITS 8	/* of a rank's stages: sets of them are counted */
 
-/* Units of n stages: each stage is one, or some that lie side by side are. */
+/* Units of n stages: each stage is one, or some that lie side by side are; then
+ * there are fewer, as two less are a quarter of the sets. */
 static inline uint32_t
 space_units(uint32_t n)
 {
