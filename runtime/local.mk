@@ -12,9 +12,9 @@ endif
 
 # The one file that knows libmicrohttpd's header, or what stands in for it.
 if HAVE_MICROHTTPD
-http_sources = %D%/serve/http.c
+http_sources = %D%/serve/http/http.c
 else
-http_sources = %D%/serve/http_none.c
+http_sources = %D%/serve/http/http_none.c
 endif
 
 rank_sources = \
@@ -168,44 +168,44 @@ rank_sources = \
 	%D%/rt.h \
 	%D%/scratch.c \
 	%D%/scratch.h \
-	%D%/serve/calls.c \
-	%D%/serve/calls.h \
-	%D%/serve/chat.c \
-	%D%/serve/chat.h \
-	%D%/serve/chat_forms.h \
-	%D%/serve/chat_write.c \
-	%D%/serve/codec.c \
-	%D%/serve/codec.h \
-	%D%/serve/draw.c \
-	%D%/serve/draw.h \
-	%D%/serve/fill.c \
+	%D%/serve/api/calls.c \
+	%D%/serve/api/calls.h \
+	%D%/serve/api/reply.c \
+	%D%/serve/api/reply.h \
+	%D%/serve/api/reply_logprobs.c \
+	%D%/serve/api/request.c \
+	%D%/serve/api/request.h \
+	%D%/serve/api/request_prompts.c \
+	%D%/serve/api/request_reader.h \
+	%D%/serve/api/request_tools.c \
+	%D%/serve/api/request_values.c \
+	%D%/serve/api/structured.c \
+	%D%/serve/api/structured.h \
+	%D%/serve/api/token_paths.c \
+	%D%/serve/chat/chat.c \
+	%D%/serve/chat/chat.h \
+	%D%/serve/chat/chat_forms.h \
+	%D%/serve/chat/chat_write.c \
+	%D%/serve/chat/codec.c \
+	%D%/serve/chat/codec.h \
 	%D%/serve/generate.c \
-	%D%/serve/http.h \
-	%D%/serve/kv.c \
-	%D%/serve/kv.h \
-	%D%/serve/metrics.c \
-	%D%/serve/metrics.h \
-	%D%/serve/reply.c \
-	%D%/serve/reply.h \
-	%D%/serve/reply_logprobs.c \
-	%D%/serve/request.c \
-	%D%/serve/request.h \
-	%D%/serve/request_prompts.c \
-	%D%/serve/request_reader.h \
-	%D%/serve/request_tools.c \
-	%D%/serve/request_values.c \
-	%D%/serve/scheduler.c \
-	%D%/serve/scheduler.h \
-	%D%/serve/sequences.h \
+	%D%/serve/http/http.h \
+	%D%/serve/http/metrics.c \
+	%D%/serve/http/metrics.h \
+	%D%/serve/http/service.c \
+	%D%/serve/http/service.h \
+	%D%/serve/schedule/draw.c \
+	%D%/serve/schedule/draw.h \
+	%D%/serve/schedule/fill.c \
+	%D%/serve/schedule/kv.c \
+	%D%/serve/schedule/kv.h \
+	%D%/serve/schedule/scheduler.c \
+	%D%/serve/schedule/scheduler.h \
+	%D%/serve/schedule/sequences.h \
 	%D%/serve/serve.c \
 	%D%/serve/serve_memory.c \
 	%D%/serve/server.h \
-	%D%/serve/service.c \
 	%D%/serve/speed.c \
-	%D%/serve/structured.c \
-	%D%/serve/structured.h \
-	%D%/serve/token_paths.c \
-	%D%/serve/service.h \
 	%D%/text.c \
 	%D%/text.h \
 	%D%/tokenize/tok.h \

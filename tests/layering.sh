@@ -38,8 +38,18 @@ runtime/tokenize: tokenize.h
 	< runtime
 runtime/grammar: grammar.h
 	< runtime
-runtime/serve: server.h
+runtime/serve/schedule: draw.h kv.h scheduler.h
+	< runtime runtime/grammar runtime/serve
+runtime/serve/chat: chat.h chat_forms.h codec.h
 	< runtime runtime/tokenize runtime/grammar
+runtime/serve/api: reply.h request.h
+	< runtime runtime/tokenize runtime/grammar runtime/serve/schedule
+		runtime/serve/chat
+runtime/serve/http: http.h
+	< runtime runtime/serve/api
+runtime/serve: server.h
+	< runtime runtime/tokenize runtime/serve/schedule runtime/serve/chat
+		runtime/serve/http
 runtime/train: rank.h served_memory.h
 	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
 		runtime/serve

@@ -3,8 +3,8 @@
  */
 #include <stdlib.h>
 
-#include "runtime/serve/codec.h"
-#include "runtime/serve/scheduler.h"
+#include "runtime/serve/chat/codec.h"
+#include "runtime/serve/schedule/scheduler.h"
 
 struct generation {
 	struct rt_codec codec;

@@ -1,7 +1,7 @@
 /*
  * The command `serve`.
  */
-#include "runtime/serve/http.h"
+#include "runtime/serve/http/http.h"
 
 #include <errno.h>
 #include <inttypes.h>

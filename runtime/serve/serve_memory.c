@@ -2,9 +2,9 @@
  * What a service keeps in the memory of its host, from the functions by which
  * it is allocated.
  */
-#include "runtime/serve/http.h"
-#include "runtime/serve/kv.h"
-#include "runtime/serve/scheduler.h"
+#include "runtime/serve/http/http.h"
+#include "runtime/serve/schedule/kv.h"
+#include "runtime/serve/schedule/scheduler.h"
 #include "runtime/text.h"
 
 struct rt_serve_memory

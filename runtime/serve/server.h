@@ -13,7 +13,10 @@
  * logits of a position may depend on nothing but the tokens and positions that
  * its keys were computed from, to the bit.
  *
- * The folder includes runtime/, runtime/tokenize and runtime/grammar.
+ * Its parts: schedule/, sequences, blocks, steps and draws; chat/, tokens and
+ * what models read; api/, requests and replies in OpenAI's form; http/, the
+ * service and those that speak to it.  They include runtime/, runtime/tokenize
+ * and runtime/grammar.
  *
  * Sections are named for the .c that defines them.
  */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/serve/scheduler.h"
+#include "runtime/serve/schedule/scheduler.h"
 
 struct speed_run {
 	const struct rt_speed_options *o;

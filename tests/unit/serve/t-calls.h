@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/serve/reply.h"
+#include "runtime/serve/api/reply.h"
 
 enum {
 	CHATML, LLAMA, MISTRAL, MISTRAL7, MISTRAL11, MISTRAL13, PHI, DEEPSEEK,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/draw.h"
+#include "runtime/serve/schedule/draw.h"
 
 enum { VOCAB = 37 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/scheduler.h"
+#include "runtime/serve/schedule/scheduler.h"
 
 struct fake_engine {
 	struct rt_engine e;

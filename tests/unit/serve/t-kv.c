@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "runtime/serve/kv.h"
+#include "runtime/serve/schedule/kv.h"
 
 enum { SIZE = 2, BLOCKS = 12 };
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/json.h"
-#include "runtime/serve/reply.h"
+#include "runtime/serve/api/reply.h"
 
 static struct rt_codec bytes;
 

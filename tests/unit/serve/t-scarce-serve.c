@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/reply.h"
+#include "runtime/serve/api/reply.h"
 #include "tests/unit/serve/t-engine.h"
 #include "tests/unit/shared/t-cases.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/scheduler.h"
+#include "runtime/serve/schedule/scheduler.h"
 #include "tests/unit/serve/t-engine.h"
 #include "tests/unit/serve/t-schemas.h"
 

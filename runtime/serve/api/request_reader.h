@@ -1,0 +1,72 @@
+/*
+ * Private to request.c and request_*.c: the body that is read.
+ */
+#ifndef RT_REQUEST_READER_H
+#define RT_REQUEST_READER_H
+
+#include "runtime/json.h"
+#include "runtime/serve/api/request.h"
+
+enum field_kind {
+	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
+	STREAM_OPTIONS, PROMPT, MESSAGES, BIAS, FORMAT, SCHEMA, PATTERN,
+	CHOICES, OUTPUTS, TOOLS, TOOL_CHOICE,
+	ALWAYS,		/* is done whatever is asked: true */
+	IGNORED,	/* says nothing about the answer */
+	REFUSED,	/* may be there if it asks for nothing */
+};
+
+enum { TEXT = 1, CHAT = 2, BOTH = 3 };
+
+struct field {
+	const char *name;
+	int where;
+	enum field_kind kind;
+	size_t at;
+	double least, most;
+};
+
+struct request_reader {
+	struct rt_json j;
+	struct rt_request *r;
+	struct rt_codec *codec;
+	const struct field *field;
+	const char *name;	/* of the field */
+	struct rt_error *err;
+	const char *start;	/* of the value that is read */
+	bool has_prompt;
+};
+
+/* ---- request_values.c ---- */
+
+/* Fail: a field is not what is expected, "'FIELD' is .."; memory is out. */
+bool rt_request_wrong(struct request_reader *x, const char *expected);
+bool rt_request_no_memory(struct request_reader *x);
+/* A number within the bounds of the field. */
+bool rt_request_bounded(struct request_reader *x, bool whole, double *out);
+bool rt_request_whole(struct request_reader *x);
+bool rt_request_seed(struct request_reader *x);
+bool rt_request_logprobs(struct request_reader *x);
+bool rt_request_biases(struct request_reader *x);
+bool rt_request_stops(struct request_reader *x);
+
+/* ---- request_tools.c ---- */
+
+bool rt_request_tools(struct request_reader *x);
+bool rt_request_tool_choice(struct request_reader *x);
+/* The calls of a message of the assistant. */
+bool rt_request_calls(struct request_reader *x, struct rt_message *m);
+/* Whether the tools can be told and chosen so, once all fields are read. */
+bool rt_request_check_tools(struct request_reader *x);
+
+/* ---- request_prompts.c ---- */
+
+/* Appends a list of tokens. */
+bool rt_request_ids(struct request_reader *x, struct rt_ids *out);
+/* A text, tokens, or a list of either. */
+bool rt_request_prompts(struct request_reader *x);
+bool rt_request_messages(struct request_reader *x);
+/* Makes the prompt of the messages. */
+bool rt_request_conversation(struct request_reader *x);
+
+#endif
