@@ -67,9 +67,9 @@ trial_is_slow_rank(struct trial_rank *f)
 	struct lagrange p;
 	double us;
 
-	/* first walk: see trial_is_asked; without maps all ways are alike */
-	if (f->full || x->s->guessing || trial_is_asked(x) ||
-	    x->ways_of->at.n == 1 || x->s->space.devs.n > 1) {
+	/* no plan is found yet; without maps all ways are alike */
+	if (f->full || !isfinite(x->s->worst_us) || x->ways_of->at.n == 1 ||
+	    x->s->space.devs.n > 1) {
 		return false;
 	}
 	price_ways(f, &p);

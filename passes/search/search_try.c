@@ -115,8 +115,7 @@ is_plain_cut(struct trial *x)
 	trial_set_chosen(x, x->s->guessing ||
 			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
 	return !trial_bound(x) || trial_is_above(x, false) ||
-	       (!x->s->guessing && isfinite(x->s->worst_us) &&
-		trial_is_above(x, true));
+	       (isfinite(x->s->worst_us) && trial_is_above(x, true));
 }
 
 /*
