@@ -2,15 +2,21 @@
  * Offsets for blocks with lifetimes, in as few bytes as a greedy search finds.
  * The most bytes alive at once are a lower bound.  Blocks are placed one by
  * one into the tightest gap between those alive at the same time.  Several
- * orders are tried (Pisarchyk and Lee, arXiv:2001.03288, compare such orders);
- * then the block that ends highest is moved to the front, while that helps.
+ * orders are tried (Pisarchyk and Lee, arXiv:2001.03288, compare such orders).
+ * If none reaches the bound, the block that ends highest is moved to the front
+ * of each of them, again and again, whether or not that helps at once: so those
+ * that were hard to place come first (Joslin and Clements, "Squeaky Wheel"
+ * Optimization, JAIR 10, 1999).
  */
 #include "ir/memo.h"
 #include "passes/memory/memory.h"
 
 #include <string.h>
 
-#define MAX_LIFTS 24	/* times that the highest block is moved */
+/* Times that the highest block of an order is moved: at least, and as many as
+ * compare about so many blocks. */
+#define MIN_LIFTS 6
+#define LIFT_STEPS 1000000
 
 /* A block that was placed. */
 struct placed {
@@ -21,7 +27,8 @@ struct placed {
 struct pack {
 	struct memory_block *b;
 	uint32_t n;
-	uint32_t *order, *best_order;
+	uint32_t *order;
+	uint32_t highest;	/* see try_order */
 	struct placed *placed;	/* ascending by offset */
 	int64_t *best;		/* offsets */
 	int64_t best_bytes;
@@ -93,7 +100,10 @@ insert_placed(struct pack *p, uint32_t count, const struct memory_block *x)
 					x->offset + x->bytes };
 }
 
-/* Places all in this order, unless it exceeds the best; keeps a better one. */
+/*
+ * Places all in this order, unless it exceeds the best; keeps a better one.
+ * Sets p->highest to the block that ends highest of those that were placed.
+ */
 static void
 try_order(struct pack *p)
 {
@@ -105,15 +115,16 @@ try_order(struct pack *p)
 
 		x->offset = gap_for(p, i, x);
 		insert_placed(p, i, x);
-		bytes = x->offset + x->bytes > bytes ? x->offset + x->bytes
-						     : bytes;
+		if (x->offset + x->bytes > bytes) {
+			bytes = x->offset + x->bytes;
+			p->highest = p->order[i];
+		}
 	}
 	if (bytes < p->best_bytes) {
 		p->best_bytes = bytes;
 		for (i = 0; i < p->n; i++) {
 			p->best[i] = p->b[i].offset;
 		}
-		memcpy(p->best_order, p->order, p->n * sizeof *p->order);
 	}
 }
 
@@ -201,23 +212,20 @@ sort(struct pack *p, enum rule rule, struct key *keys)
 	}
 }
 
-/* The best order, but for the block that ends highest: that goes first. */
+/* Moves the block that ended highest to the front, as often as is worth it. */
 static void
-move_highest_first(struct pack *p)
+lift(struct pack *p, int64_t bound)
 {
-	uint32_t i, at = 0;
+	uint64_t n = LIFT_STEPS / ((uint64_t)p->n * p->n), i;
+	uint32_t at;
 
-	for (i = 0; i < p->n; i++) {
-		uint32_t x = p->best_order[i];
-
-		if (p->best[x] + p->b[x].bytes == p->best_bytes) {
-			at = i;
+	for (i = 0; i < n + MIN_LIFTS && p->best_bytes > bound; i++) {
+		for (at = 0; p->order[at] != p->highest; at++) {
 		}
+		memmove(p->order + 1, p->order, at * sizeof *p->order);
+		p->order[0] = p->highest;
+		try_order(p);
 	}
-	p->order[0] = p->best_order[at];
-	memcpy(p->order + 1, p->best_order, at * sizeof *p->order);
-	memcpy(p->order + at + 1, p->best_order + at + 1,
-	       (p->n - at - 1) * sizeof *p->order);
 }
 
 /* Offsets in p->best. */
@@ -226,22 +234,16 @@ search(struct pack *p, struct arena *a)
 {
 	struct key *keys = arena_alloc_raw(a, 2 * p->n * sizeof *keys);
 	uint32_t i, step;
-	int64_t bound = memory_bound(a, p->b, p->n, &step), before;
+	int64_t bound = memory_bound(a, p->b, p->n, &step);
 
 	p->best_bytes = INT64_MAX;
 	p->order = arena_alloc(a, p->n * sizeof *p->order);
-	p->best_order = arena_alloc(a, p->n * sizeof *p->best_order);
 	p->placed = arena_alloc(a, p->n * sizeof *p->placed);
-	for (i = 0; i < NRULES && p->best_bytes > bound; i++) {
-		sort(p, (enum rule)i, keys);
+	for (i = 0; i < 2 * NRULES && p->best_bytes > bound; i++) {
+		sort(p, (enum rule)(i % NRULES), keys);
 		try_order(p);
-	}
-	for (i = 0; i < MAX_LIFTS && p->best_bytes > bound; i++) {
-		before = p->best_bytes;
-		move_highest_first(p);
-		try_order(p);
-		if (p->best_bytes == before) {
-			break;
+		if (i >= NRULES) {
+			lift(p, bound);
 		}
 	}
 }

@@ -198,8 +198,9 @@ test_pack_random(void **state)
 	}
 	print_message("packed: %.2f%% above the bound, at most %.1f%%\n",
 		      100 * gaps / rounds, 100 * worst);
-	assert_true(gaps / rounds < 0.03);
-	assert_true(worst < 0.25);
+	/* without lifts these are 0.008 and 0.166 */
+	assert_true(gaps / rounds < 0.002);
+	assert_true(worst < 0.12);
 }
 
 static int64_t
