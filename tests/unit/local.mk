@@ -85,6 +85,7 @@ unit_tests += \
 	%D%/serve/t-draw \
 	%D%/serve/t-grammar \
 	%D%/serve/t-kv \
+	%D%/serve/t-logprobs \
 	%D%/serve/t-pattern \
 	%D%/serve/t-speed \
 	%D%/serve/t-reply \

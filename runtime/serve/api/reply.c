@@ -41,6 +41,7 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 		c->logprobs[k].alloc = c->text.alloc;
 	}
 	rt_stream_open(&c->stream, r->codec->tokenizer);
+	rt_stream_open(&c->prompt, r->codec->tokenizer);
 	prompt = rt_choice_prompt(c, &n);
 	if (r->request.echo) {
 		size_t at = (size_t)(i / r->request.n);
@@ -48,7 +49,7 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 
 		rt_text_bytes(&c->text, r->request.text.at + from,
 			      r->request.text_ends[at] - from);
-		c->plain = c->offset = c->text.n;
+		c->plain = c->echoed = c->text.n;
 	}
 	if (r->request.echo && r->request.logprobs) {
 		rt_logprobs_begin(c, (int32_t)prompt[0]);
@@ -117,6 +118,7 @@ rt_reply_free(struct rt_reply *r)
 		rt_guide_free(c->guide);
 		rt_calls_free(c->calls);
 		rt_stream_close(&c->stream);
+		rt_stream_close(&c->prompt);
 		rt_text_release(&c->text);
 		for (k = 0; k < 4; k++) {
 			rt_text_release(&c->logprobs[k]);

@@ -29,8 +29,10 @@ struct rt_choice {
 	/* of tokens that were not sent: of chats one list of objects; of texts
 	 * tokens, logprobs, likeliest ones, offsets */
 	struct rt_text logprobs[4];
-	size_t offset;		/* of the next token in the text */
-	size_t scored;		/* the same of the prompt's that is echoed */
+	size_t echoed;		/* bytes of the prompt in the text */
+	struct rt_stream prompt;	/* whose tokens are scored */
+	/* where the next token begins in the text: bytes and characters */
+	size_t counted, offset;
 };
 
 struct rt_reply {

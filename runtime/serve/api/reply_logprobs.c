@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* JSON has no infinity: OpenAI's own answers have this instead. */
 static double
@@ -14,7 +15,7 @@ json_logprob(double v)
 	return isfinite(v) ? v : -9999;
 }
 
-/* A token that the tokenizer lacks has no text. */
+/* Allocated; NULL: the tokenizer lacks the token, or memory is out. */
 static char *
 token_text(const struct rt_choice *c, int32_t token, bool raw, size_t *n,
 	   struct rt_text *out)
@@ -30,13 +31,24 @@ token_text(const struct rt_choice *c, int32_t token, bool raw, size_t *n,
 	return text;
 }
 
+/* A vocabulary may be larger than its tokenizer: such a token has a number. */
+static void
+add_number(int32_t token, struct rt_text *out)
+{
+	rt_text_add(out, "\"token_id:%ld\"", (long)token);
+}
+
 static void
 add_token_text(const struct rt_choice *c, int32_t token, struct rt_text *out)
 {
 	size_t n;
 	char *text = token_text(c, token, false, &n, out);
 
-	rt_text_chars(out, text ? text : "", n);
+	if (text) {
+		rt_text_chars(out, text, n);
+	} else {
+		add_number(token, out);
+	}
 	free(text);
 }
 
@@ -46,13 +58,56 @@ add_token_bytes(const struct rt_choice *c, int32_t token, struct rt_text *out)
 	size_t n, i;
 	char *bytes = token_text(c, token, true, &n, out);
 
-	rt_text_add(out, ",\"bytes\":[");
+	rt_text_add(out, ",\"bytes\":%s", bytes ? "[" : "null");
 	for (i = 0; i < n; i++) {
 		rt_text_add(out, "%s%u", i ? "," : "",
 			    (unsigned)(unsigned char)bytes[i]);
 	}
-	rt_text_add(out, "]");
+	rt_text_add(out, "%s", bytes ? "]" : "");
 	free(bytes);
+}
+
+static bool
+is_utf8(const char *s, size_t n)
+{
+	size_t at = 0, len;
+
+	while (at < n) {
+		len = rt_utf8_len((const unsigned char *)s + at, n - at);
+		if (len == 0) {
+			return false;
+		}
+		at += len;
+	}
+	return true;
+}
+
+/*
+ * What a token is called in lists of texts: its text; of a part of a character
+ * its bytes, in OpenAI's form, so that tokens which differ have other names.
+ */
+static void
+add_token_name(const struct rt_choice *c, int32_t token, struct rt_text *out)
+{
+	size_t n, i;
+	char *s = token_text(c, token, true, &n, out);
+
+	if (!s) {
+		add_number(token, out);
+	} else if (is_utf8(s, n)) {
+		rt_text_chars(out, s, n);
+	} else {
+		rt_text_add(out, "\"bytes:");
+		for (i = 0; i < n; i++) {
+			bool plain = s[i] >= ' ' && s[i] <= '~' &&
+				     s[i] != '"' && s[i] != '\\';
+
+			rt_text_add(out, plain ? "%c" : "\\\\x%02x",
+				    (unsigned)(unsigned char)s[i]);
+		}
+		rt_text_add(out, "\"");
+	}
+	free(s);
 }
 
 static void
@@ -65,45 +120,118 @@ add_chat_logprob(const struct rt_choice *c, int32_t token, double logprob,
 	rt_text_add(out, ",\"logprob\":%.9g", json_logprob(logprob));
 }
 
+/* Whether a name, names[ends[i - 1]] .. names[ends[i] - 1], is there before. */
+static bool
+is_named(const char *names, const size_t *ends, int64_t i)
+{
+	size_t from = i ? ends[i - 1] : 0, n = ends[i] - from, at = 0;
+	int64_t k;
+
+	for (k = 0; k < i; at = ends[k++]) {
+		if (ends[k] - at == n &&
+		    memcmp(names + at, names + from, n) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* An object has a name once: of two tokens with one text the likelier one. */
+static void
+add_likeliest(const struct rt_choice *c, const struct rt_drawn *t,
+	      struct rt_text *out)
+{
+	struct rt_text names = { .alloc = out->alloc };
+	size_t ends[RT_TOP_MOST];
+	int64_t i;
+
+	rt_text_add(out, "{");
+	for (i = 0; i < t->ntop; i++) {
+		add_token_name(c, t->top[i], &names);
+		ends[i] = names.n;
+		if (names.failed || is_named(names.at, ends, i)) {
+			continue;
+		}
+		rt_text_add(out, "%s", i ? "," : "");
+		rt_text_bytes(out, names.at + (i ? ends[i - 1] : 0),
+			      ends[i] - (i ? ends[i - 1] : 0));
+		rt_text_add(out, ":%.9g", json_logprob(t->top_logprob[i]));
+	}
+	rt_text_add(out, "}");
+	out->failed = out->failed || names.failed;
+	rt_text_release(&names);
+}
+
 /* Of texts; known = false: of the first token, which nothing comes before. */
 static void
-add_text_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known,
-		 size_t offset)
+add_text_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known)
 {
 	struct rt_text *l = c->logprobs;
 	const char *comma = l[0].n ? "," : "";
-	int64_t i;
 
 	rt_text_add(&l[0], "%s", comma);
-	add_token_text(c, t->token, &l[0]);
-	rt_text_add(&l[3], "%s%zu", comma, offset);
+	add_token_name(c, t->token, &l[0]);
+	rt_text_add(&l[3], "%s%zu", comma, c->offset);
 	if (!known) {
 		rt_text_add(&l[1], "null");
 		rt_text_add(&l[2], "null");
 		return;
 	}
 	rt_text_add(&l[1], "%s%.9g", comma, json_logprob(t->logprob));
-	rt_text_add(&l[2], "%s{", comma);
-	for (i = 0; i < t->ntop; i++) {
-		rt_text_add(&l[2], "%s", i ? "," : "");
-		add_token_text(c, t->top[i], &l[2]);
-		rt_text_add(&l[2], ":%.9g", json_logprob(t->top_logprob[i]));
-	}
-	rt_text_add(&l[2], "}");
+	rt_text_add(&l[2], "%s", comma);
+	add_likeliest(c, t, &l[2]);
 }
 
-/* The next token of a prompt that is echoed. */
+/* The next token's text begins at this byte of the text. */
+static void
+go_on_to(struct rt_choice *c, size_t to)
+{
+	for (; c->counted < to; c->counted++) {
+		/* bytes of a character, but for the first, are 10xxxxxx */
+		c->offset += (c->text.at[c->counted] & 0xc0) != 0x80;
+	}
+}
+
+/*
+ * The bytes that a token of a prompt takes of the text that is echoed, where
+ * the token is `text`.  A special token may stand before documents, and is in
+ * the text where the client wrote it; a tokenizer may put a blank before words,
+ * or change a text before it cuts it.
+ */
+static size_t
+bytes_echoed(const struct rt_choice *c, const char *text, size_t n,
+	     bool special)
+{
+	size_t left = c->echoed - c->counted;
+	const char *at = left ? c->text.at + c->counted : "";
+
+	if (special) {
+		return n <= left && memcmp(at, text, n) == 0 ? n : 0;
+	}
+	n -= n > 0 && *text == ' ' && *at != ' ';
+	return n < left ? n : left;
+}
+
+/* The next token of a prompt that is echoed.  Its text comes as an answer's
+ * does, in whole characters. */
 static void
 add_prompt_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known)
 {
-	size_t n;
-	char *text = token_text(c, t->token, true, &n, &c->text);
-	bool is_text = !rt_tokenizer_is_special(c->stream.tokenizer, t->token);
-	size_t end = c->scored + (is_text ? n : 0);
+	bool special = rt_tokenizer_is_special(c->stream.tokenizer, t->token);
+	struct rt_error err;
+	char *text = NULL;
+	size_t n = 0;
 
+	add_text_logprob(c, t, known);
+	if (special) {
+		text = token_text(c, t->token, false, &n, &c->text);
+	} else if (rt_codec_text(&c->prompt, t->token, &text, &n, &err) !=
+		   RT_OK) {
+		c->text.failed = true;
+	}
+	go_on_to(c, c->counted + bytes_echoed(c, text ? text : "", n,
+					      special));
 	free(text);
-	add_text_logprob(c, t, known, c->scored);
-	c->scored = end < c->offset ? end : c->offset;
 }
 
 void
@@ -139,8 +267,9 @@ rt_logprobs_add(struct rt_choice *c, const struct rt_drawn *t)
 		rt_text_add(l, "]}");
 		return;
 	}
-	add_text_logprob(c, t, true, c->offset);
-	c->offset = c->text.n;
+	go_on_to(c, c->echoed);
+	add_text_logprob(c, t, true);
+	go_on_to(c, c->text.n);
 }
 
 static const char *

@@ -593,38 +593,6 @@ test_streams(void **state)
 	}
 }
 
-/* Logprobs of a prompt that is echoed come before those of the answer. */
-static void
-test_scored(void **state)
-{
-	struct rt_error err = { .message = "" };
-	char body[] = "{\"prompt\": \"a\\u00e9\", \"echo\": true, "
-		      "\"logprobs\": 1, \"max_tokens\": 1}";
-	struct rt_drawn t = { .logprob = -1.5, .ntop = 1, .top = { 'b' },
-			      .top_logprob = { -0.5 } };
-	struct rt_request q;
-	struct rt_reply *r;
-
-	(void)state;
-	assert_int_equal(rt_request_read(&q, false, body, strlen(body), &bytes,
-					 &err), RT_OK);
-	assert_int_equal(rt_reply_open(&r, &q, &bytes, "m", 1, 2, &err),
-			 RT_OK);
-	t.token = 0xc3;
-	rt_choice_score(r->choices, &t);
-	t.token = 0xa9;
-	rt_choice_score(r->choices, &t);
-	t.token = 'b';
-	rt_choice_add(r->choices, &t);
-	rt_choice_end(r->choices, RT_ENDED_LENGTH, 1);
-	assert_non_null(strstr(r->out.at, "\"text\":\"a\303\251b\","));
-	assert_non_null(strstr(r->out.at, "\"logprobs\":{\"tokens\":[\"a\","
-		"\"\357\277\275\",\"\357\277\275\",\"b\"],\"token_logprobs\":"
-		"[null,-1.5,-1.5,-1.5],\"top_logprobs\":[null,{\"b\":-0.5},"
-		"{\"b\":-0.5},{\"b\":-0.5}],\"text_offset\":[0,1,2,3]}"));
-	rt_reply_free(r);
-}
-
 static void
 test_objects(void **state)
 {
@@ -658,23 +626,6 @@ test_objects(void **state)
 	rt_reply_free(r);
 }
 
-/* The bytes of a token are its own, also of a part of a character. */
-static void
-test_token_bytes(void **state)
-{
-	struct rt_reply *r = open_reply(true, false, NULL, 0, false);
-
-	(void)state;
-	r->request.logprobs = true;
-	feed(r, (const unsigned char *)"\303\251", 2);
-	assert_non_null(strstr(r->out.at, "\"content\":\"\303\251\""));
-	assert_non_null(strstr(r->out.at, "{\"token\":\"\357\277\275\","
-			       "\"bytes\":[195],"));
-	assert_non_null(strstr(r->out.at, "{\"token\":\"\357\277\275\","
-			       "\"bytes\":[169],"));
-	rt_reply_free(r);
-}
-
 int
 main(void)
 {
@@ -685,8 +636,6 @@ main(void)
 		cmocka_unit_test(test_damaged_requests),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_objects),
-		cmocka_unit_test(test_scored),
-		cmocka_unit_test(test_token_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, open_bytes, close_bytes);
