@@ -286,7 +286,7 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 	struct rt_serve_step *step = q->on->step;
 	int64_t base = rt_parts(step->nkeys, s->e.align) * s->e.align;
 	int64_t size = s->e.block, before = step->n, rows = step->nrows;
-	bool row;
+	bool row, scored;
 	int32_t b;
 
 	while (q->ncomputed < q->n) {
@@ -294,8 +294,10 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 			continue;
 		}
 		row = needs_row(q);
+		scored = is_scored(q, q->ncomputed);
 		if (step->n - before == most ||
-		    (row && step->nrows == most_rows(s))) {
+		    (row && step->nrows == most_rows(s)) ||
+		    (scored && q->on->scores_left == 0)) {
 			break;
 		}
 		if (q->ncomputed == q->nblocks * size) {
@@ -309,6 +311,7 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 		if (row) {
 			add_row(q);
 		}
+		q->on->scores_left -= scored;
 		q->ncomputed++;
 		if (q->ncomputed % size == 0) {
 			b = q->blocks[q->nblocks - 1];
@@ -416,6 +419,24 @@ fill_prompts(struct rt_scheduler *s, struct rt_replica *r)
 }
 
 /*
+ * Rows for tokens of prompts that are scored, of those left beside so many that
+ * decode: a prompt of any length needs all that there are in each step, so one
+ * is kept for each other prompt, whose next token it may bring.
+ */
+static int64_t
+rows_to_score(const struct rt_scheduler *s, const struct rt_replica *r,
+	      int64_t ndecode)
+{
+	int64_t left = most_rows(s) - ndecode;
+	const struct rt_sequence *q;
+
+	for (q = r->running.first; q; q = q->next) {
+		left -= has_prompt(q) && !is_scored(q, q->ncomputed);
+	}
+	return left > 0 ? left : 1;
+}
+
+/*
  * Those that decode come first.  Where a step has one of several parts of them,
  * the first prompt may have no place beside any part, as its keys and theirs
  * are more than those of a step.  So once it had none in as many steps as may
@@ -430,10 +451,13 @@ fill_step(struct rt_scheduler *s, struct rt_replica *r)
 	step->n = step->nkeys = step->nrows = 0;
 	if (q && r->kept_out == s->most) {
 		r->kept_out = 0;
+		r->scores_left = rows_to_score(s, r, rt_parts(r->running.n,
+							  s->most));
 		advance(s, q, s->e.tokens);
 		decode_part(s, r);
 	} else {
 		decode_part(s, r);
+		r->scores_left = rows_to_score(s, r, step->nrows);
 		r->kept_out = q && !has_place(s, q) ? r->kept_out + 1 : 0;
 	}
 	fill_prompts(s, r);

@@ -45,6 +45,7 @@ struct rt_replica {
 	struct rt_sequences running;
 	int64_t turn;	/* arrival of the one that a step took last */
 	int64_t kept_out;	/* steps without a place for a prompt */
+	int64_t scores_left;	/* rows of its step left to score prompts */
 	struct rt_serve_step *step;
 	int32_t *token, *position, *slot, *first, *last, *key, *row;
 	float *logits;

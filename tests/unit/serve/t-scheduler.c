@@ -446,6 +446,52 @@ test_decode_beside_a_long_prompt(void **state)
 	fake_close(&f);
 }
 
+/* While a long prompt is scored, one that decodes gets a token in each step,
+ * prompts that came later are computed, and all other rows score. */
+static void
+test_others_beside_a_scored_prompt(void **state)
+{
+	static struct asked all[4];
+	struct rt_engine e = { .tokens = 32, .rows = 8, .keys = 1024,
+		.align = 16, .block = 16, .blocks = 64, .context = LONGEST,
+		.vocab = VOCAB };
+	struct rng r = { 5 };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int64_t i;
+
+	(void)state;
+	s = open_with(&f, e, true);
+	for (i = 0; i < 4; i++) {
+		draw_request(&all[i], &r, LONGEST);
+		all[i].grammar = NULL;
+		all[i].ask.nstops = 0;
+		all[i].until = -1;
+		all[i].ask.most = i == 0 ? 100 : 1;
+		all[i].ask.nprompt = i == 0 ? 4 : i == 1 ? 150 : 25;
+	}
+	all[1].ask.score = on_score;
+	all[1].ask.draw.ntop = 0;
+	add(s, &all[0]);
+	step(s);
+	for (i = 1; i < 4; i++) {
+		add(s, &all[i]);
+	}
+	step(s);
+	/* 1 decodes, 5 score, and two of 25 tokens have the others */
+	assert_int_equal(all[1].nscored, 5);
+	assert_true(all[2].ended);
+	step(s);
+	assert_true(all[3].ended);
+	assert_int_equal(all[1].nscored, 11);
+	for (i = 3; !all[1].ended; i++) {
+		assert_int_equal(all[0].ngot, i);
+		step(s);
+	}
+	assert_int_equal(i, 3 + (149 + 1 - 11 + 6) / 7);
+	close_with(&f, s);
+}
+
 /* Adds n requests of these lengths, whose prompts share nothing. */
 static void
 add_plain(struct rt_scheduler *s, struct asked *all, int64_t n,
@@ -801,6 +847,7 @@ main(void)
 		cmocka_unit_test(test_traces),
 		cmocka_unit_test(test_answers_to_one_prompt),
 		cmocka_unit_test(test_decode_beside_a_long_prompt),
+		cmocka_unit_test(test_others_beside_a_scored_prompt),
 		cmocka_unit_test(test_steps_in_flight),
 		cmocka_unit_test(test_chunks_in_flight),
 		cmocka_unit_test(test_prompt_beside_parts),
