@@ -173,6 +173,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price_contraction.c \
 	%D%/price/price_copies.c \
 	%D%/price/price_epilogue.c \
+	%D%/price/price_epilogue.h \
+	%D%/price/price_exprs.c \
 	%D%/price/price_facts.c \
 	%D%/price/price_first.c \
 	%D%/price/price_kernel.c \

@@ -263,7 +263,7 @@ bool price_shares_launch(const struct pricing *p, const struct kernel *k);
 struct cost_contraction price_dot(const struct pricing *p,
 				  const struct kernel *k);
 
-/* ---- price_epilogue.c -------------------------------------------------- */
+/* ---- price_epilogue.c, price_exprs.c ------------------------------------ */
 
 /*
  * Issue slots of a thread for each element of a contraction's result, for what

@@ -3,19 +3,14 @@
  * thread for each element of the result: what the kernel's nodes load, compute
  * and store, by the counts of cost_slots.def.
  *
- * Nodes become expressions as code generation makes them (codegen/nest/), each
- * once, and an expression counts as in cuda_nest_slots.c: once for each
+ * An expression (price_exprs.c) counts as in cuda_nest_slots.c: once for each
  * element, or less often where it does not change along a vector, or is the
  * same for both halves of a rotation, which one thread has; what changes
  * nowhere is computed before the loops and is free.  A product that is only
  * added to something is part of the addition.
  */
-#include "passes/price/price.h"
+#include "passes/price/price_epilogue.h"
 
-#include <string.h>
-
-#define MOST_EXPRS 256	/* what is beyond is not counted */
-#define MOST_DEPTH 64	/* of nodes that use each other */
 #define VECTOR_BYTES 16	/* of the widest of what lies along vectors */
 /* Columns of a part of a tile in shared memory, of a pair the same of both, and
  * rows of it that a warp has: cuda_dot90.c, cuda_dot90_put.c. */
@@ -27,293 +22,6 @@
  * cuda_nest_box.c. */
 #define MOST_AT_ONCE 4
 #define EARLY 32
-
-/* What an expression changes with: rows of the result, its last dim, and which
- * half of a rotation's dim. */
-enum {
-	BY_ROWS = 1,
-	BY_LAST = 2,
-	BY_HALF = 4
-};
-
-/* Besides ops: numbers; a value in memory, the contraction's sum, or what the
- * first of a pair computes; half of a rotation, and a sum over a row. */
-enum {
-	PUT_NUMBER = IR_OP_COUNT,
-	PUT_LOAD,
-	PUT_SUM,
-	PUT_HANDED,
-	PUT_ANGLE,
-	PUT_SIN,
-	PUT_SIGN,
-	PUT_REDUCED
-};
-
-struct put_expr {
-	uint16_t op;
-	uint8_t by;
-	uint32_t a, b, uses;	/* of LOAD, SUM and HANDED, a is the value; of
-				 * a partner in a rotation, b is 1 */
-	double number;
-};
-
-struct epilogue {
-	struct ir_module *m;
-	const struct kernel *k;
-	const struct ir_node *dot;
-	dim_id last;		/* dim of the result along which vectors lie */
-	bool shares;		/* a sum so far is in registers */
-	bool paired;		/* it has an epilogue with another one */
-	bool rounded;		/* its sums are, and other warps read them */
-	bool halves;		/* its rotations are of two halves */
-	double lanes;
-	uint32_t n, depth;
-	struct put_expr at[MOST_EXPRS];
-	/* by place in k->nodes: 1 + its expression; 0: none yet */
-	uint32_t of_node[MOST_EXPRS];
-};
-
-/* ---- expressions ---- */
-
-static uint8_t
-by_of(const struct epilogue *e, uint16_t op, uint32_t a, uint32_t b)
-{
-	return op == PUT_NUMBER ? 0
-		: (uint8_t)(e->at[a].by | e->at[b].by);
-}
-
-/* Expression 0 is none. */
-static uint32_t
-make(struct epilogue *e, struct put_expr x)
-{
-	uint32_t i;
-
-	for (i = 1; i < e->n; i++) {
-		if (e->at[i].op == x.op && e->at[i].a == x.a &&
-		    e->at[i].b == x.b && e->at[i].number == x.number) {
-			return i;
-		}
-	}
-	if (e->n == MOST_EXPRS) {
-		return 0;
-	}
-	e->at[e->n] = x;
-	return e->n++;
-}
-
-static uint32_t
-apply(struct epilogue *e, uint16_t op, uint32_t a, uint32_t b)
-{
-	return make(e, (struct put_expr){ .op = op, .a = a, .b = b,
-				      .by = by_of(e, op, a, b) });
-}
-
-static uint32_t
-number(struct epilogue *e, double v)
-{
-	return make(e, (struct put_expr){ .op = PUT_NUMBER, .number = v });
-}
-
-static uint8_t
-by_type(const struct epilogue *e, const struct ir_type *t)
-{
-	bool last = ir_type_has(t, e->last);
-
-	return (uint8_t)((t->ndims > last ? BY_ROWS : 0) |
-			 (last ? BY_LAST | (e->halves ? BY_HALF : 0) : 0));
-}
-
-static uint32_t
-memory(struct epilogue *e, uint16_t op, value_id v)
-{
-	return make(e, (struct put_expr){ .op = op, .a = v,
-				      .by = by_type(e, ir_type(e->m, v)) });
-}
-
-/* ---- nodes ---- */
-
-static uint32_t value(struct epilogue *e, value_id v);
-
-/* A map that ops.def defines by other maps. */
-static uint32_t
-defined(struct epilogue *e, const struct ir_definition *d, uint32_t x)
-{
-	uint32_t stack[IR_MAX_DEFINE], top = 0, i;
-
-	for (i = 0; i < d->n; i++) {
-		const struct ir_define_step *s = &d->step[i];
-
-		if (s->kind == IR_DEFINE_OPERAND) {
-			stack[top++] = x;
-		} else if (s->kind != IR_DEFINE_MAP) {
-			stack[top++] = number(e, s->kind == IR_DEFINE_NUMBER
-				? s->number : -1.0 - s->key);
-		} else if (ir_ops[s->op].nargs == 2) {
-			top--;
-			stack[top - 1] = apply(e, s->op, stack[top - 1],
-					       stack[top]);
-		} else {
-			stack[top - 1] = apply(e, s->op, stack[top - 1], 0);
-		}
-	}
-	return stack[0];
-}
-
-/*
- * An element and its partner times the cosine and the sine of an angle, which
- * both halves have.  Of neighbours each computes the angle, and which of the
- * two it is.
- */
-static uint32_t
-rotated(struct epilogue *e, uint32_t x)
-{
-	uint32_t other = make(e, (struct put_expr){
-		.op = PUT_SUM, .by = e->at[x].by, .a = e->dot->result,
-		.b = 1 });
-	uint32_t angle = make(e, (struct put_expr){
-		.op = PUT_ANGLE, .by = BY_ROWS | BY_LAST });
-	uint32_t sin = apply(e, PUT_SIN, angle, 0);
-	uint32_t own = apply(e, IR_MUL, x, apply(e, IR_COS, angle, 0));
-	uint32_t sign = e->halves ? number(e, -1)
-		: make(e, (struct put_expr){ .op = PUT_SIGN, .by = BY_LAST });
-
-	other = apply(e, IR_MUL, other, sin);
-	return apply(e, IR_ADD, own, apply(e, IR_MUL, other, sign));
-}
-
-/* A sum over the last dim, of which a thread has a vector. */
-static uint32_t
-reduced(struct epilogue *e, const struct ir_node *n, uint32_t x)
-{
-	return make(e, (struct put_expr){ .op = PUT_REDUCED, .a = x,
-				      .by = BY_ROWS, .number = n->op });
-}
-
-static uint32_t
-normed(struct epilogue *e, const struct ir_node *n, uint32_t x)
-{
-	uint32_t sum = reduced(e, n, apply(e, IR_MUL, x, x));
-
-	x = apply(e, IR_MUL, x, apply(e, IR_RSQRT, sum, 0));
-	sum = value(e, ir_args(e->m, n)[1]);
-	return apply(e, IR_MUL, x, sum);
-}
-
-static bool
-is_rotation(const struct ir_node *n)
-{
-	return n->op == IR_ROPE || n->op == IR_ROPE_AT;
-}
-
-/* The sum so far of contractions that add up is among a tile's sums. */
-static bool
-is_handed(const struct epilogue *e, value_id v)
-{
-	return e->shares && e->k->launch && e->k->launch->sums &&
-	       kernel_follows(e->k) &&
-	       kernel_makes(e->k->launch->of[e->k->launch->at - 1], v);
-}
-
-/* What the first of a pair makes is in registers when the second reads it. */
-static bool
-is_of_first(const struct epilogue *e, value_id v)
-{
-	return e->paired && kernel_follows(e->k) &&
-	       kernel_makes(e->k->launch->of[0], v);
-}
-
-/* What the first of a pair makes for the second alone is not stored. */
-static bool
-is_stored(const struct epilogue *e, value_id v)
-{
-	return !e->paired || kernel_follows(e->k) ||
-	       !kernel_hands_on(e->k->launch, v);
-}
-
-static uint32_t
-node(struct epilogue *e, const struct ir_node *n)
-{
-	const value_id *args = ir_args(e->m, n);
-	uint32_t a = value(e, args[0]);
-	struct ir_definition d;
-
-	if (n->nargs == 2 && ir_is(n->op, IRF_MAP)) {
-		if (is_handed(e, args[0]) || is_handed(e, args[1])) {
-			return is_handed(e, args[1]) ? a : value(e, args[1]);
-		}
-		return apply(e, n->op, a, value(e, args[1]));
-	}
-	if (ir_define(n->op, &d)) {
-		return defined(e, &d, a);
-	}
-	if (is_rotation(n)) {
-		return rotated(e, a);
-	}
-	if (n->op == IR_RMSNORM) {
-		return normed(e, n, a);
-	}
-	return ir_is(n->op, IRF_ROWWISE) ? reduced(e, n, a)
-		: ir_is(n->op, IRF_MAP) ? apply(e, n->op, a, 0) : a;
-}
-
-/* What a view shows, as long as no node of the kernel has made it. */
-static value_id
-shown(const struct epilogue *e, value_id v)
-{
-	node_id id = e->m->values.at[v].node;
-	const struct ir_node *n = ir_node(e->m, id);
-
-	while (id && !kernel_has_node(e->k, id) && n->nargs == 1 &&
-	       ir_is(n->op, IRF_MOVES)) {
-		v = ir_args(e->m, n)[0];
-		id = e->m->values.at[v].node;
-		n = ir_node(e->m, id);
-	}
-	return v;
-}
-
-/* Where the expression of that node of the kernel is kept, so that what several
- * use is walked once; NULL: it is beyond what is counted. */
-static uint32_t *
-kept_of(struct epilogue *e, node_id id)
-{
-	uint32_t i;
-
-	for (i = 0; i < MOST_EXPRS && e->k->nodes.at[i] != id; i++) {
-	}
-	return i < MOST_EXPRS ? &e->of_node[i] : NULL;
-}
-
-static uint32_t
-value(struct epilogue *e, value_id v)
-{
-	value_id from = shown(e, v);
-	node_id id = e->m->values.at[from].node;
-	const struct ir_node *n = ir_node(e->m, id);
-	uint32_t *kept;
-
-	if (n == e->dot) {
-		return memory(e, PUT_SUM, from);
-	}
-	if (is_of_first(e, from)) {
-		return memory(e, PUT_HANDED, from);
-	}
-	if (id && n->op == IR_CONST) {
-		return number(e, n->result);
-	}
-	if (!id || !kernel_has_node(e->k, id) || n->nargs == 0 ||
-	    e->depth == MOST_DEPTH) {
-		return memory(e, id && n->op == IR_DROPOUT_MASK
-			      ? IR_DROPOUT_MASK : PUT_LOAD, v);
-	}
-	kept = kept_of(e, id);
-	if (kept && !*kept) {
-		e->depth++;
-		*kept = 1 + node(e, n);
-		e->depth--;
-	}
-	return kept ? *kept - 1 : 0;
-}
 
 /* ---- slots ---- */
 
@@ -439,7 +147,7 @@ root_slots(const struct epilogue *e, value_id v, bool adds)
 	double store = access_slots(e, v);
 	double round = bytes_of(e, v) < 4 ? cost_slots[COSTS_ROUND] : 0;
 
-	return how_often(e, by_type(e, ir_type(e->m, v))) *
+	return how_often(e, price_expr_by(e, ir_type(e->m, v))) *
 	       (store + round +
 		(adds ? store + widen_slots(e, v) +
 			cost_slots[COSTS_PLAIN] : 0));
@@ -516,14 +224,14 @@ nest_slots(struct epilogue *e)
 	for (i = 0; i < roots; i++) {
 		value_id v = root(e, i, &adds);
 
-		e->at[v ? value(e, v) : 0].uses++;
+		e->at[v ? price_expr_of(e, v) : 0].uses++;
 	}
 	count_uses(e);
 	set_lanes(e);
 	for (i = 0; i < roots; i++) {
 		value_id v = root(e, i, &adds);
 
-		slots += v && is_stored(e, v) ? root_slots(e, v, adds) : 0;
+		slots += v && price_is_stored(e, v) ? root_slots(e, v, adds) : 0;
 	}
 	for (i = 1; i < e->n; i++) {
 		slots += expr_slots(e, &e->at[i]);
@@ -564,8 +272,8 @@ only_other(const struct epilogue *e, uint32_t *others)
 			      !ir_is(n->op, IRF_MOVES | IRF_SOURCE);
 
 		if (counts && n->nargs == 2 && n->op == IR_ADD &&
-		    (is_handed(e, ir_args(e->m, n)[0]) ||
-		     is_handed(e, ir_args(e->m, n)[1]))) {
+		    (price_is_handed(e, ir_args(e->m, n)[0]) ||
+		     price_is_handed(e, ir_args(e->m, n)[1]))) {
 			continue;
 		}
 		one = counts ? n : one;
@@ -624,36 +332,12 @@ slots_of(struct epilogue *e)
 		: cost_slots[COSTS_COPY] + nest_slots(e) + part / part_cols(e);
 }
 
-static void
-open_epilogue(struct epilogue *e, struct ir_module *m, const struct kernel *k,
-	      bool shares)
-{
-	const struct ir_type *t;
-	uint32_t i;
-
-	memset(e, 0, sizeof *e);
-	e->m = m;
-	e->k = k;
-	e->shares = shares;
-	e->paired = shares && k->launch && k->launch->paired;
-	e->dot = price_main_node(m, k, IRF_CONTRACTS, IRF_PAIRS);
-	t = ir_type(m, e->dot->result);
-	e->last = t->ndims ? t->dims[t->ndims - 1] : 0;
-	e->n = 1;
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		e->halves |= is_rotation(n) &&
-			     !ir_attr(m, n, IR_ATTR_INTERLEAVED);
-	}
-}
-
 double
 price_put_slots(struct ir_module *m, const struct kernel *k, bool shares)
 {
 	struct epilogue e;
 
-	open_epilogue(&e, m, k, shares);
+	price_exprs_open(&e, m, k, shares);
 	return slots_of(&e);
 }
 
@@ -679,7 +363,7 @@ price_warps_slots(struct ir_module *m, const struct kernel *k, bool shares)
 	struct epilogue e;
 	double slots;
 
-	open_epilogue(&e, m, k, shares);
+	price_exprs_open(&e, m, k, shares);
 	e.rounded = true;
 	if (bytes_of(&e, e.dot->result) != 2 ||
 	    (!e.paired && direct_slots(&e) > 0)) {
@@ -694,7 +378,7 @@ price_adds_boxes(struct ir_module *m, const struct kernel *k, bool shares)
 {
 	struct epilogue e;
 
-	open_epilogue(&e, m, k, shares);
+	price_exprs_open(&e, m, k, shares);
 	return !e.paired && direct_slots(&e) == cost_slots[COSTS_ADD_BOX];
 }
 
@@ -704,7 +388,7 @@ price_more_slots(struct ir_module *m, const struct kernel *k, bool shares)
 	struct epilogue e;
 	double more;
 
-	open_epilogue(&e, m, k, shares);
+	price_exprs_open(&e, m, k, shares);
 	more = slots_of(&e) - plain_slots(&e);
 	return more > 0 ? more : 0;
 }
