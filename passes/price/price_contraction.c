@@ -434,21 +434,31 @@ share_us(const struct pricing *p, const struct kernel *k,
 
 /* ---- a kernel ---- */
 
-/* What its products take, and what follows them. */
+/* Of a launch, what starting it takes of one that it makes. */
+static double
+launch_us(const struct pricing *p, const struct kernel *k, bool shares)
+{
+	return p->t->device.launch_us / (shares ? k->launch->n : 1);
+}
+
+/* Counts what its products take, and what follows them; returns the former,
+ * without what it takes to start them. */
 static double
 price_products(const struct pricing *p, const struct kernel *k, bool shares,
 	       const struct cost_contraction *x, struct price_func *f)
 {
 	struct cost_contraction plain = *x;
 	double us = shares ? share_us(p, k, x) : price_dot_us(p, x);
+	double products_us = us;
 
 	price_add_part(f, PRICE_MATRIX, us);
 	if (x->put.slots > 0) {
 		plain.put.slots = 0;
-		f->put_us += us - (shares ? share_us(p, k, &plain)
-					  : price_dot_us(p, &plain));
+		products_us = shares ? share_us(p, k, &plain)
+				     : price_dot_us(p, &plain);
+		f->put_us += us - products_us;
 	}
-	return us;
+	return products_us - launch_us(p, k, shares);
 }
 
 void

@@ -9,11 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/price/cost.h"
+#include "passes/price/price.h"
 #include "tests/unit/shared/t-context.h"
 
 static double
@@ -133,11 +134,86 @@ test_attention(void **state)
 	}
 }
 
+/* The gradient of silu times an operand, of two results, after products of so
+ * many positions: how it is priced, and what follows the products if who
+ * multiplies does it. */
+static struct price_func
+gated(const struct target_group *t, int depth, double *own_us)
+{
+	const char *text = arena_printf(&ctx.perm, "llmc-ir 1\ndim m = 8192\n"
+		"dim k = %d\ndim q = 14336\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[m, k]\n"
+		"  %%1 = weight name=\"w\" : bf16[q, k]\n"
+		"  %%2 = weight name=\"o\" : bf16[m, q]\n"
+		"  %%4 = dot %%0, %%1 over=k : bf16[m, q]\n"
+		"  %%5 = sigmoid %%2 : bf16[m, q]\n"
+		"  %%6 = silu %%2 : bf16[m, q]\n"
+		"  %%7 = mul %%4, %%6 : bf16[m, q]\n"
+		"  %%8 = mul %%2, %%5 : bf16[m, q]\n"
+		"  %%9 = sub %%5, %%8 : bf16[m, q]\n"
+		"  %%10 = mul %%4, %%9 : bf16[m, q]\n"
+		"  return %%7, %%10\n}\n", depth);
+	struct price_traits traits = { .blocking = false };
+	struct pricing p = { .t = t, .traits = &traits };
+	struct price_func f = { .kernels = 0 };
+	const struct kernel_list *l;
+	struct cost_contraction x;
+	double products_us;
+	uint32_t base;
+
+	source_add(&ctx.sources, "t.ir", text, strlen(text), &base);
+	p.m = ir_read(&ctx, ctx.sources.files.n - 1);
+	assert_non_null(p.m);
+	l = kernels_find(p.m, 1, NULL, &ctx.perm)->top;
+	assert_int_equal(l->at.n, 1);
+	price_kernel(&p, l->at.at, &f);
+	x = price_dot(&p, l->at.at);
+	products_us = cost_contraction(&t->device, &x).math_us;
+	x.put.slots = price_more_slots(p.m, l->at.at, false);
+	x.put.beside = COST_BESIDE_TURNS;
+	*own_us = put_us(&t->device, &x, products_us);
+	return f;
+}
+
+/*
+ * What an epilogue reads and writes, an operand and a result more, 235 MB each,
+ * lies beside products only where other warps put tiles away.  Of few positions
+ * they would take longer than who multiplies, which takes as long for any
+ * number of them; and then all of it shows.
+ */
+static void
+test_beside(void **state)
+{
+	double bytes = 2. * 2 * 8192 * 14336, own_us, all_us;
+	uint32_t own = 0, others = 0;
+	struct target t;
+	int k;
+
+	(void)state;
+	assert_true(fe_target(&ctx, "h100-sxm", &t));
+	all_us = cost_bytes(&t.groups.at[0].device, COST_MAP, bytes).us -
+		 t.groups.at[0].device.launch_us;
+	for (k = 384; k <= 1024; k += 64) {
+		struct price_func f = gated(t.groups.at, k, &own_us);
+		bool by_others = f.put_us < own_us * (1 - 1e-9);
+
+		printf("%d: %.1f us after the products, bytes %.1f%s\n", k,
+		       f.put_us, f.us[PRICE_MAPS],
+		       by_others ? ", by other warps" : "");
+		assert_true(by_others ? f.us[PRICE_MAPS] < all_us / 8
+			    : fabs(f.us[PRICE_MAPS] / all_us - 1) < 1e-9);
+		own += !by_others;
+		others += by_others;
+	}
+	assert_true(own > 2 && others > 2);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_put, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_beside, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attention, setup,
 						teardown),
 	};
