@@ -108,6 +108,8 @@ is_beside(struct tc *c, size_t i, const struct plan_tile *tile)
 		      "beside the next ones: ") != NULL;
 }
 
+/* Of the cases, all of which test_registers emits, a half on each day, or one or
+ * two under sanitizers, whose time is the emulator's. */
 static void
 test_results(void **state)
 {
@@ -119,9 +121,13 @@ test_results(void **state)
 	(void)state;
 	tc_open(&c, NULL, "sm_90a");
 	for (i = 0; i < NCASES; i++) {
-		bool found = find_tile(i, &tile);
-		bool beside = found && is_beside(&c, i, &tile);
+		bool found, beside;
 
+		if (!t_today(i, t_short() ? 6 : 2)) {
+			continue;
+		}
+		found = find_tile(i, &tile);
+		beside = found && is_beside(&c, i, &tile);
 		printf("%-40s %s\n", cases[i].name, beside ? "beside"
 		       : found ? "after" : "no such tile");
 		all &= beside;
