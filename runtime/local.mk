@@ -145,6 +145,7 @@ rank_sources = \
 	%D%/grammar/gram.h \
 	%D%/grammar/gram_apart.c \
 	%D%/grammar/gram_calls.c \
+	%D%/grammar/gram_chars.c \
 	%D%/grammar/gram_finish.c \
 	%D%/grammar/gram_guide.c \
 	%D%/grammar/gram_if.c \
@@ -153,6 +154,7 @@ rank_sources = \
 	%D%/grammar/gram_not.c \
 	%D%/grammar/gram_number.c \
 	%D%/grammar/gram_pattern.c \
+	%D%/grammar/gram_pattern.h \
 	%D%/grammar/gram_reader.c \
 	%D%/grammar/gram_reader.h \
 	%D%/grammar/gram_schema.c \

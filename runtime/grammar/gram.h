@@ -118,13 +118,25 @@ struct gram_text {
 	int32_t order;
 };
 
+enum { GRAM_PATTERN_RANGES = 64 };
+
+/* Characters beyond ASCII, by their numbers. */
+struct gram_range {
+	uint32_t first, last;
+};
+
 /* Where a text of a pattern may be: places, as bits. */
 struct gram_pattern {
 	uint64_t first, last;	/* that it may begin and end at */
 	bool empty;		/* the empty text follows it */
 	uint64_t follow[64];	/* of each place, those after it */
 	uint64_t accepts[128];	/* of each character, those that it leads to */
-	uint64_t others;	/* of characters that no text of it has */
+	/* the same of each of some ranges, which may overlap */
+	struct gram_range beyond[GRAM_PATTERN_RANGES];
+	uint64_t passes[GRAM_PATTERN_RANGES];
+	int nbeyond;
+	/* of characters of ASCII that need an escape: no text of it has them */
+	uint64_t escaped;
 };
 
 /* The root is node `root`. */
@@ -184,6 +196,7 @@ struct gram_way {
 	uint8_t phase, depth;
 	uint8_t blanks;		/* 0: none; 1: a space; else a line's end */
 	uint8_t rest, lo, hi;	/* bytes of a character, bounds of the next */
+	uint32_t begun;		/* the bits of those that have come */
 	bool extra;		/* a key: it may be that of another member */
 	bool negative;		/* a number */
 	/* texts that begin so; how many bytes, digits or hex digits */
@@ -290,15 +303,23 @@ struct rt_spellings {
 
 /* ---- gram_pattern.c ---- */
 
-/* Reads a regular expression; what is wrong with it, or NULL. */
-const char *gram_pattern_read(struct gram_pattern *p, const char *s,
-			      size_t n);
-/* Goes on by a byte, from no places at the beginning; false: it may not
- * follow. */
-bool gram_pattern_next(const struct gram_pattern *p, int64_t *places,
-		       unsigned char byte);
-/* The same by a character that no text of it has, but names may: by any. */
-bool gram_pattern_next_other(const struct gram_pattern *p, int64_t *places);
+/*
+ * Reads a regular expression, of `whole` texts by its own marks or in any case;
+ * what is wrong with it, or NULL, and *at which of its characters, from 1; 0:
+ * with all of it.
+ */
+const char *gram_pattern_read(struct gram_pattern *p, const char *s, size_t n,
+			      bool whole, size_t *at);
+/*
+ * Goes on by a byte that gram_next_of_character has taken, from no places at
+ * the beginning; false: it may not follow.  Places change when a character
+ * ends.
+ */
+bool gram_pattern_next(const struct gram_pattern *p, struct gram_way *way,
+		       int64_t *places, unsigned char byte);
+/* The same by any character of ASCII that needs an escape: no text of a pattern
+ * has one, but names may. */
+bool gram_pattern_next_escaped(const struct gram_pattern *p, int64_t *places);
 bool gram_pattern_may_end(const struct gram_pattern *p, int64_t places);
 
 /* ---- gram_number.c ---- */

@@ -247,6 +247,7 @@ read_pattern(struct schema_reader *x, int32_t node, int32_t value,
 {
 	struct gram_pattern *p;
 	const char *why;
+	size_t at;
 
 	if (x->g->npatterns == GRAM_PATTERNS) {
 		return gram_wrong(x, value, "is one of more than %d",
@@ -257,8 +258,10 @@ read_pattern(struct schema_reader *x, int32_t node, int32_t value,
 		return gram_no_memory(x);
 	}
 	gram_node_at(x, node)->pattern = (int32_t)x->g->npatterns - 1;
-	why = gram_pattern_read(p, s, n);
-	return !why || gram_wrong(x, value, "%s", why);
+	why = gram_pattern_read(p, s, n, true, &at);
+	return !why || (at == 0 ? gram_wrong(x, value, "%s", why)
+			: gram_wrong(x, value, "%s, at character %zu", why,
+				     at));
 }
 
 static bool
@@ -466,26 +469,40 @@ bytes_of_character(const char *s)
 			 : c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
+/* Goes on by a character of a name, of n bytes. */
+static bool
+next_character(const struct gram_pattern *p, struct gram_way *way,
+	       const char *s, size_t n)
+{
+	bool goes_on = true, ended;
+	size_t i;
+
+	if (*s == '\\' || *s == 0x7f) {
+		return gram_pattern_next_escaped(p, &way->places);
+	}
+	for (i = 0; i < n && goes_on; i++) {
+		unsigned char byte = (unsigned char)s[i];
+
+		goes_on = gram_next_of_character(way, byte, &ended) &&
+			  gram_pattern_next(p, way, &way->places, byte);
+	}
+	return goes_on;
+}
+
 /* Whether a name may follow a pattern. */
 static bool
 may_have(const struct gram_pattern *p, const struct gram_text *t)
 {
-	int64_t places = 0;
+	struct gram_way way = { .places = 0 };
 	size_t k, n;
 
 	for (k = 0; k < t->n; k += n) {
-		unsigned char c = (unsigned char)t->at[k];
-		bool goes_on;
-
 		n = bytes_of_character(t->at + k);
-		goes_on = n == 1 && c < 0x7f
-			? gram_pattern_next(p, &places, c)
-			: gram_pattern_next_other(p, &places);
-		if (!goes_on) {
+		if (!next_character(p, &way, t->at + k, n)) {
 			return false;
 		}
 	}
-	return gram_pattern_may_end(p, places);
+	return gram_pattern_may_end(p, way.places);
 }
 
 /* A name that the pattern has, too, would follow two schemas; and where it has

@@ -131,8 +131,8 @@ next_of_extra(const struct gram_ways *w, struct gram_way *way,
 	int32_t p = w->g->nodes[way->node].pattern;
 
 	return way->extra && byte != '\\' &&
-	       (p < 0 || gram_pattern_next(&w->g->patterns[p], &way->places,
-					   byte));
+	       (p < 0 || gram_pattern_next(&w->g->patterns[p], way,
+					   &way->places, byte));
 }
 
 /* The quote that ends a key. */
@@ -321,6 +321,7 @@ next_in_text(struct gram_ways *w, size_t from, struct gram_way *way,
 	     unsigned char byte)
 {
 	const struct gram_node *x = &w->g->nodes[way->node];
+	bool ended;
 
 	if (x->pattern < 0) {
 		if (way->phase == GRAM_BEFORE) {
@@ -328,8 +329,9 @@ next_in_text(struct gram_ways *w, size_t from, struct gram_way *way,
 			way->to = x->text + x->ntexts;
 		}
 		next_literal(w, from, way, byte);
-	} else if (gram_pattern_next(&w->g->patterns[x->pattern], &way->count,
-				     byte)) {
+	} else if (gram_next_of_character(way, byte, &ended) &&
+		   gram_pattern_next(&w->g->patterns[x->pattern], way,
+				     &way->count, byte)) {
 		way->phase = GRAM_INSIDE;
 		gram_add_way(w, from, way);
 	}
@@ -341,7 +343,8 @@ may_end_text(const struct gram_ways *w, const struct gram_way *way)
 	const struct gram_node *x = &w->g->nodes[way->node];
 
 	return x->pattern >= 0
-		? gram_pattern_may_end(&w->g->patterns[x->pattern], way->count)
+		? way->rest == 0 &&
+		  gram_pattern_may_end(&w->g->patterns[x->pattern], way->count)
 		: way->phase == GRAM_INSIDE && gram_is_whole(w->g, way);
 }
 

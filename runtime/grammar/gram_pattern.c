@@ -3,9 +3,12 @@
  * those which a text may be at are the bits of a number (V. Glushkov, "The
  * abstract theory of automata", 1961).
  *
- * A string that follows one has only characters that need no escape, of ASCII.
+ * A place is passed by a character, which is one byte of ASCII or several of
+ * UTF-8: while its bytes come, those that have come are of a range of
+ * characters, and some of this range must pass a place.  A string that follows
+ * a pattern has only characters that JSON writes without an escape.
  */
-#include "runtime/grammar/gram.h"
+#include "runtime/grammar/gram_pattern.h"
 
 #include <string.h>
 
@@ -20,185 +23,87 @@ struct pattern_part {
 	bool empty;		/* nothing will do, too */
 };
 
-struct pattern_reader {
-	struct gram_pattern *p;
-	const char *s;		/* of the pattern */
-	size_t n, at;
-	int places, depth, steps;
-	const char *why;	/* what is wrong with it, or NULL */
-};
-
-static bool
-fail(struct pattern_reader *x, const char *why)
-{
-	x->why = x->why ? x->why : why;
-	return false;
-}
-
-/* The next byte; -1: the end, which is before the last one, `$'. */
-static int
-peek(const struct pattern_reader *x)
-{
-	return x->at + 1 < x->n ? (unsigned char)x->s[x->at] : -1;
-}
-
-/* ---- sets of characters ---- */
-
-struct char_set {
-	bool has[128];
-};
-
-static bool
-is_plain(int c)
-{
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
-static bool
-is_in_class(char class, int c)
-{
-	bool digit = c >= '0' && c <= '9';
-
-	switch (class) {
-	case 'd':
-		return digit;
-	case 'w':
-		return digit || c == '_' || (c >= 'a' && c <= 'z') ||
-		       (c >= 'A' && c <= 'Z');
-	default:
-		return c == ' ' || (c >= 9 && c <= 13);
-	}
-}
-
-/* What follows a backslash; *single: the character that it is, or -1. */
-static bool
-read_escape(struct pattern_reader *x, struct char_set *set, int *single)
-{
-	int c = peek(x), i;
-	bool not = c == 'D' || c == 'W' || c == 'S';
-	char class = (char)(not ? c - 'A' + 'a' : c);
-
-	*single = -1;
-	x->at++;
-	if (class == 'd' || class == 'w' || class == 's') {
-		for (i = 0; i < 128; i++) {
-			set->has[i] = set->has[i] ||
-				      is_in_class(class, i) != not;
-		}
-		return true;
-	}
-	if (c < 0x20 || c > 0x7e || is_in_class('w', c)) {
-		return fail(x, "has an escape that is not known here");
-	}
-	*single = c;
-	set->has[c] = true;
-	return true;
-}
-
-/* One character of a class, or several by an escape. */
-static bool
-read_member(struct pattern_reader *x, struct char_set *set, int *single)
-{
-	int c = peek(x);
-
-	if (c < 0 || c > 0x7e) {
-		return fail(x, "has a class without an end, or with more than "
-			    "ASCII");
-	}
-	x->at++;
-	if (c == '\\') {
-		return read_escape(x, set, single);
-	}
-	*single = c;
-	set->has[c] = true;
-	return true;
-}
-
-/* What follows an opening square bracket. */
-static bool
-read_class(struct pattern_reader *x, struct char_set *set)
-{
-	bool not = peek(x) == '^';
-	int from, to, i;
-
-	x->at += not;
-	if (peek(x) == ']') {
-		return fail(x, "has an empty class");
-	}
-	while (peek(x) != ']') {
-		if (!read_member(x, set, &from)) {
-			return false;
-		}
-		if (peek(x) != '-' || x->at + 1 >= x->n ||
-		    x->s[x->at + 1] == ']') {
-			continue;
-		}
-		x->at++;
-		if (!read_member(x, set, &to) || from < 0 || to < from) {
-			return fail(x, "has a range that is none");
-		}
-		for (i = from; i <= to; i++) {
-			set->has[i] = true;
-		}
-	}
-	x->at++;
-	for (i = 0; i < 128 && not; i++) {
-		set->has[i] = !set->has[i];
-	}
-	return true;
-}
-
 /* ---- parts ---- */
 
 static bool read_choice(struct pattern_reader *x, struct pattern_part *out);
 
-/* A new place that is passed by one of the characters. */
+/* Characters beyond ASCII pass a place.  False: there are too many ranges. */
 static bool
-add_place(struct pattern_reader *x, const struct char_set *set,
+add_range(struct pattern_reader *x, const struct gram_range *r, uint64_t bit)
+{
+	struct gram_pattern *p = x->p;
+	int i;
+
+	for (i = 0; i < p->nbeyond; i++) {
+		if (p->beyond[i].first == r->first &&
+		    p->beyond[i].last == r->last) {
+			p->passes[i] |= bit;
+			return true;
+		}
+	}
+	if (i == GRAM_PATTERN_RANGES) {
+		return false;
+	}
+	p->beyond[i] = *r;
+	p->passes[i] = bit;
+	p->nbeyond++;
+	return true;
+}
+
+/* A new place that is passed by one of the characters, which are at a byte. */
+static bool
+add_place(struct pattern_reader *x, size_t at, const struct char_set *set,
 	  struct pattern_part *out)
 {
+	bool any = set->n > 0;
 	uint64_t bit;
-	bool any = false;
 	int i;
 
 	if (x->places == 64) {
-		return fail(x, "has more than 64 characters, with what counts "
-			    "repeat");
+		return gram_pattern_fail(x, at, "has more than 64 characters, "
+					 "with what counts repeat");
 	}
 	bit = UINT64_C(1) << x->places++;
 	for (i = 0; i < 128; i++) {
-		if (set->has[i] && is_plain(i)) {
+		if (set->ascii[i] && gram_chars_is_plain(i)) {
 			x->p->accepts[i] |= bit;
 			any = true;
-		} else if (set->has[i]) {
-			/* by a class, and then beyond ASCII, too */
-			x->p->others |= bit;
+		} else if (set->ascii[i]) {
+			x->p->escaped |= bit;
+		}
+	}
+	for (i = 0; i < set->n; i++) {
+		if (!add_range(x, &set->beyond[i], bit)) {
+			return gram_pattern_fail(x, at, "has more than 64 "
+				"ranges of characters beyond ASCII");
 		}
 	}
 	*out = (struct pattern_part){ bit, bit, false };
-	return any || fail(x, "has a place without a character of ASCII that "
-			   "needs no escape in JSON");
+	return any || gram_pattern_fail(x, at, "has a place without a "
+		"character that needs no escape in JSON");
 }
 
+/* What follows an opening bracket, which is at a byte. */
 static bool
-read_group(struct pattern_reader *x, struct pattern_part *out)
+read_group(struct pattern_reader *x, size_t open, struct pattern_part *out)
 {
-	if (peek(x) == '?') {
+	if (gram_pattern_peek(x) == '?') {
 		if (x->at + 1 >= x->n || x->s[x->at + 1] != ':') {
-			return fail(x, "has a group of a kind that is not "
-				    "known here");
+			return gram_pattern_fail(x, open, "has a group of a "
+				"kind that is not known here");
 		}
 		x->at += 2;
 	}
 	if (++x->depth > GROUPS) {
-		return fail(x, "has too many groups in groups");
+		return gram_pattern_fail(x, open, "has too many groups in "
+					 "groups");
 	}
 	if (!read_choice(x, out)) {
 		return false;
 	}
 	x->depth--;
-	if (peek(x) != ')') {
-		return fail(x, "has a group without an end");
+	if (gram_pattern_peek(x) != ')') {
+		return gram_pattern_fail(x, open, "has a group without an end");
 	}
 	x->at++;
 	return true;
@@ -207,31 +112,32 @@ read_group(struct pattern_reader *x, struct pattern_part *out)
 static bool
 read_atom(struct pattern_reader *x, struct pattern_part *out)
 {
-	struct char_set set = { { false } };
-	int c = peek(x), i, single;
+	struct char_set set = { .n = 0 };
+	size_t at = x->at;
+	int c = gram_pattern_peek(x);
 
 	if (++x->steps > STEPS) {
-		return fail(x, "is too long with what its counts repeat");
+		return gram_pattern_fail(x, at, "is too long with what its "
+					 "counts repeat");
 	}
-	x->at++;
 	if (c == '(') {
-		return read_group(x, out);
+		x->at++;
+		return read_group(x, at, out);
 	}
-	if (c == '[') {
-		return read_class(x, &set) && add_place(x, &set, out);
+	if (c < 0x20 || c == 0x7f || strchr("*+?{}])^$", c)) {
+		return gram_pattern_fail(x, at, "has a mark where a character "
+					 "is expected");
 	}
-	if (c == '\\') {
-		return read_escape(x, &set, &single) &&
-		       add_place(x, &set, out);
+	if (c == '[' || c == '.') {
+		x->at++;
 	}
-	if (c < 0x20 || c > 0x7e || strchr("*+?{}])^$", c)) {
-		return fail(x, "has a mark where a character is expected, or "
-			    "more than ASCII");
+	if (c == '.') {
+		gram_chars_any(&set);
+	} else if (c == '[' ? !gram_chars_class(x, at, &set)
+			    : !gram_chars_one(x, &set)) {
+		return false;
 	}
-	for (i = 0; i < 128; i++) {
-		set.has[i] = c == '.' || c == i;
-	}
-	return add_place(x, &set, out);
+	return add_place(x, at, &set, out);
 }
 
 /* Whatever `last' ends may be followed by what `first' begins. */
@@ -262,17 +168,19 @@ append(struct gram_pattern *p, struct pattern_part *a,
 static bool
 read_number(struct pattern_reader *x, int *out)
 {
-	int c = peek(x), digits = 0;
+	int c = gram_pattern_peek(x), digits = 0;
 
-	for (*out = 0; c >= '0' && c <= '9'; c = peek(x), digits++) {
+	for (*out = 0; c >= '0' && c <= '9'; digits++) {
 		*out = *out * 10 + (c - '0');
 		x->at++;
 		if (digits == 2) {
 			break;
 		}
+		c = gram_pattern_peek(x);
 	}
 	return (digits > 0 && digits < 3 && *out <= 64) ||
-	       fail(x, "has a count that is no number up to 64");
+	       gram_pattern_fail(x, x->at, "has a count that is no number up "
+				 "to 64");
 }
 
 /* How often an atom may come, of which 1 is said by nothing; most = -1: any
@@ -280,7 +188,7 @@ read_number(struct pattern_reader *x, int *out)
 static bool
 read_count(struct pattern_reader *x, int *least, int *most)
 {
-	int c = peek(x);
+	int c = gram_pattern_peek(x);
 
 	*least = *most = 1;
 	if (c == '*' || c == '+' || c == '?') {
@@ -293,22 +201,25 @@ read_count(struct pattern_reader *x, int *least, int *most)
 			return false;
 		}
 		*most = *least;
-		if (peek(x) == ',') {
+		if (gram_pattern_peek(x) == ',') {
 			x->at++;
 			*most = -1;
-			if (peek(x) != '}' && !read_number(x, most)) {
+			if (gram_pattern_peek(x) != '}' &&
+			    !read_number(x, most)) {
 				return false;
 			}
 		}
-		if (peek(x) != '}' || (*most >= 0 && *most < *least)) {
-			return fail(x, "has a count that is none");
+		if (gram_pattern_peek(x) != '}' ||
+		    (*most >= 0 && *most < *least)) {
+			return gram_pattern_fail(x, x->at, "has a count that "
+						 "is none");
 		}
 		x->at++;
 	} else {
 		return true;
 	}
 	/* which of several ways is preferred does not matter */
-	x->at += peek(x) == '?';
+	x->at += gram_pattern_peek(x) == '?';
 	return true;
 }
 
@@ -350,7 +261,7 @@ read_choice(struct pattern_reader *x, struct pattern_part *out)
 
 	*out = (struct pattern_part){ 0, 0, false };
 	for (;;) {
-		int c = peek(x);
+		int c = gram_pattern_peek(x);
 
 		if (c == '|' || c == ')' || c < 0) {
 			out->first |= branch.first;
@@ -360,9 +271,9 @@ read_choice(struct pattern_reader *x, struct pattern_part *out)
 			if (c != '|') {
 				return true;
 			}
-			if (x->depth == 0) {
-				return fail(x, "has alternatives outside of "
-					    "a group");
+			if (x->depth == 0 && x->apart) {
+				return gram_pattern_fail(x, x->at, "has "
+					"alternatives outside of a group");
 			}
 			x->at++;
 		} else {
@@ -374,32 +285,51 @@ read_choice(struct pattern_reader *x, struct pattern_part *out)
 	}
 }
 
-const char *
-gram_pattern_read(struct gram_pattern *p, const char *s, size_t n)
+/* Whether the last character is a `$` that no backslash makes one. */
+static bool
+is_ended(const char *s, size_t n)
 {
-	struct pattern_reader x = { .p = p, .s = s, .n = n, .at = 1 };
-	struct pattern_part all;
 	size_t slashes = 0;
 
-	*p = (struct gram_pattern){ 0 };
 	while (n >= 2 + slashes && s[n - 2 - slashes] == '\\') {
 		slashes++;
 	}
-	if (n < 2 || s[0] != '^' || s[n - 1] != '$' || slashes % 2) {
+	return n > 0 && s[n - 1] == '$' && slashes % 2 == 0;
+}
+
+const char *
+gram_pattern_read(struct gram_pattern *p, const char *s, size_t n, bool whole,
+		  size_t *at)
+{
+	bool begins = n > 0 && s[0] == '^', ends = is_ended(s, n);
+	struct pattern_reader x = { .p = p, .s = s, .n = n - ends,
+				    .at = begins, .apart = begins && ends };
+	struct pattern_part all;
+
+	*p = (struct gram_pattern){ 0 };
+	*at = 0;
+	if (whole && !x.apart) {
 		return "is not known here unless it is of whole texts: ^..$";
 	}
-	if (read_choice(&x, &all) && peek(&x) >= 0) {
-		fail(&x, "has a bracket that ends no group");
+	if (read_choice(&x, &all) && gram_pattern_peek(&x) >= 0) {
+		gram_pattern_fail(&x, x.at, "has a bracket that ends no group");
 	}
 	p->first = all.first;
 	p->last = all.last;
 	p->empty = all.empty;
+	while (x.why && x.wrong_at > 0) {
+		*at += ((unsigned char)s[--x.wrong_at] & 0xc0) != 0x80;
+	}
+	*at += x.why != NULL;
 	return x.why;
 }
 
+/* ---- texts ---- */
+
 /* Goes on by what leads to some places. */
 static bool
-go_on(const struct gram_pattern *p, int64_t *places, uint64_t accepts)
+go_on(const struct gram_pattern *p, int64_t *places, uint64_t accepts,
+      bool ended)
 {
 	uint64_t from = (uint64_t)*places, to = from ? 0 : p->first;
 	int i;
@@ -407,21 +337,51 @@ go_on(const struct gram_pattern *p, int64_t *places, uint64_t accepts)
 	for (i = 0; from; i++, from >>= 1) {
 		to |= from & 1 ? p->follow[i] : 0;
 	}
-	*places = (int64_t)(to & accepts);
-	return *places != 0;
+	to &= accepts;
+	*places = ended ? (int64_t)to : *places;
+	return to != 0;
+}
+
+/* Places that some of these characters beyond ASCII pass. */
+static uint64_t
+passed_by(const struct gram_pattern *p, uint32_t first, uint32_t last)
+{
+	uint64_t places = 0;
+	int i;
+
+	for (i = 0; i < p->nbeyond; i++) {
+		if (p->beyond[i].first <= last && p->beyond[i].last >= first) {
+			places |= p->passes[i];
+		}
+	}
+	return places;
 }
 
 bool
-gram_pattern_next(const struct gram_pattern *p, int64_t *places,
-		  unsigned char byte)
+gram_pattern_next(const struct gram_pattern *p, struct gram_way *way,
+		  int64_t *places, unsigned char byte)
 {
-	return go_on(p, places, byte < 128 ? p->accepts[byte] : 0);
+	uint32_t first, last, left = 6 * (uint32_t)way->rest;
+
+	if (byte < 0x80) {
+		return go_on(p, places, p->accepts[byte], true);
+	}
+	way->begun = byte >= 0xc0 ? byte & 0x3fu >> way->rest
+				  : way->begun << 6 | (byte & 0x3fu);
+	if (way->rest == 0) {
+		return go_on(p, places, passed_by(p, way->begun, way->begun),
+			     true);
+	}
+	first = way->begun << left | (way->lo & 0x3fu) << (left - 6);
+	last = way->begun << left | (way->hi & 0x3fu) << (left - 6) |
+	       ((1u << (left - 6)) - 1);
+	return go_on(p, places, passed_by(p, first, last), false);
 }
 
 bool
-gram_pattern_next_other(const struct gram_pattern *p, int64_t *places)
+gram_pattern_next_escaped(const struct gram_pattern *p, int64_t *places)
 {
-	return go_on(p, places, p->others);
+	return go_on(p, places, p->escaped, true);
 }
 
 bool

@@ -100,12 +100,14 @@ next_by_pattern(struct gram_ways *w, size_t from, struct gram_way *way,
 {
 	const struct gram_pattern *p =
 		&w->g->patterns[w->g->nodes[way->node].pattern];
+	bool ended;
 
-	if (byte == '"') {
+	if (byte == '"' && way->rest == 0) {
 		if (gram_pattern_may_end(p, way->count)) {
 			gram_end_value(w, from, way);
 		}
-	} else if (gram_pattern_next(p, &way->count, byte)) {
+	} else if (gram_next_of_character(way, byte, &ended) &&
+		   gram_pattern_next(p, way, &way->count, byte)) {
 		gram_add_way(w, from, way);
 	}
 }

@@ -99,52 +99,24 @@ rt_grammar_of_choices(struct rt_grammar **out, struct rt_json *j)
 
 /* ---- a pattern ---- */
 
-/* Whether the last character is a `$` that no backslash makes one. */
-static bool
-is_ended(const char *s, size_t n)
-{
-	size_t slashes = 0;
-
-	while (n >= 2 + slashes && s[n - 2 - slashes] == '\\') {
-		slashes++;
-	}
-	return n > 0 && s[n - 1] == '$' && slashes % 2 == 0;
-}
-
 /* The whole text follows it, whether it says so or not. */
-static void
-anchor(const char *s, size_t n, struct rt_text *out)
-{
-	size_t begins = n > 0 && s[0] == '^', ends = is_ended(s, n);
-	bool whole = begins && ends;
-
-	rt_text_add(out, "%s", whole ? "^" : "^(");
-	rt_text_bytes(out, s + begins, n - begins - ends);
-	rt_text_add(out, "%s", whole ? "$" : ")$");
-}
-
 enum rt_status
 rt_grammar_of_pattern(struct rt_grammar **out, struct rt_json *j)
 {
-	struct rt_text text = { .alloc = rt_alloc_or_libc(NULL) };
 	struct rt_grammar *g = open_text(j);
 	struct gram_pattern *p = g ? gram_add_pattern(g) : NULL;
 	const char *s, *why;
-	size_t n;
+	size_t n, at;
 
 	if (p && rt_json_any_text(j, &s, &n)) {
 		g->nodes[g->root].pattern = (int32_t)g->npatterns - 1;
-		anchor(s, n, &text);
-		why = text.failed ? NULL : gram_pattern_read(p, text.at,
-							     text.n);
+		why = gram_pattern_read(p, s, n, false, &at);
 		if (why) {
-			rt_json_fail(j, RT_RANGE, NULL, "a pattern %s", why);
-		} else if (text.failed) {
-			j->status = rt_no_memory(j->err, NULL);
+			rt_json_fail(j, RT_RANGE, NULL, "a pattern %s, at "
+				     "character %zu", why, at);
 		}
 	} else if (g && !p) {
 		j->status = rt_no_memory(j->err, NULL);
 	}
-	rt_text_release(&text);
 	return finish(out, g, j);
 }

@@ -105,6 +105,26 @@ static const struct {
 	  "123E4567-e89b-12d3-a456-426614174000" },
 	{ "{\"type\":\"string\",\"format\":\"time\"}", "10:00:00Z;;10:00" },
 	{ "{\"type\":\"string\",\"format\":\"email\"}", ";no address;;\t" },
+	/* of two, three and four bytes, and the last and first of each */
+	{ "{\"pattern\":\"^\303\251+$\"}", "\303\251;\303\251\303\251;;"
+	  ";e;\303\250;\303;\251" },
+	{ "{\"pattern\":\"^.{2}$\"}", "\303\251a;\342\202\254\360\237\230\200;"
+	  "a\364\217\277\277;;\303\251;\342\202\254a\342\202\254;a\342\202;"
+	  "a\355\240\200;a\364\220\200\200;a\340\200\200" },
+	{ "{\"pattern\":\"^[a-\303\277]$\"}", "a;~;\302\200;\303\277;;A;"
+	  "\304\200;\302" },
+	{ "{\"pattern\":\"^[\\\\u0400-\\\\u04ff\\\\ud83d\\\\ude00]$\"}",
+	  "\320\200;\323\277;\360\237\230\200;;\317\277;\324\200;"
+	  "\360\237\230\201;u" },
+	{ "{\"pattern\":\"^[^\303\251b-\340\270\200]$\"}",
+	  "a;\340\270\201;\364\217\277\277;;b;\303\251;\302\200;"
+	  "\340\270\200" },
+	{ "{\"pattern\":\"^\\\\D\\\\W$\"}", "\303\251\303\251;a-;;1-;a1;"
+	  "\303\251a" },
+	{ "{\"pattern\":\"^(\303\251|\303\250x)\\\\w$\"}",
+	  "\303\251a;\303\250xa;;\303\250a;\303\251\303\251" },
+	{ "{\"pattern\":\"^[\340\240\200-\355\237\277]$\"}",
+	  "\340\240\200;\355\237\277;;\337\277;\356\200\200" },
 };
 
 static const struct {
@@ -114,10 +134,11 @@ static const struct {
 	  "whole texts: ^..$" },
 	{ "^a\\\\$", "of whole texts" },
 	{ "^a|b$", "has alternatives outside of a group" },
-	{ "^(a$", "has a group without an end" },
-	{ "^a)$", "has a bracket that ends no group" },
+	{ "^b(a$", "has a group without an end, at character 3" },
+	{ "^a)$", "has a bracket that ends no group, at character 3" },
+	{ "^a)(b$", "has a bracket that ends no group, at character 3" },
 	{ "^(?=a)$", "has a group of a kind that is not known" },
-	{ "^[a$", "has a class without an end" },
+	{ "^b[a$", "has a class without an end, at character 3" },
 	{ "^[]a]$", "has an empty class" },
 	{ "^[b-a]$", "has a range that is none" },
 	{ "^[a-\\\\d]$", "has a range that is none" },
@@ -125,7 +146,12 @@ static const struct {
 	{ "^a**$", "has a mark where a character is expected" },
 	{ "^+$", "has a mark where a character" },
 	{ "^a^b$", "has a mark where a character" },
-	{ "^\xc3\xa9$", "more than ASCII" },
+	{ "^\xc3\xa9{$", "no number up to 64, at character 4" },
+	{ "^[\\\\ud83d]$", "has half of a character by \\u, at character 3" },
+	{ "^\\\\ude00$", "has half of a character by \\u, at character 2" },
+	{ "^\\\\ud83d\\\\u0041$", "has half of a character by \\u" },
+	{ "^\\\\u00g0$", "has a \\u without four digits, at character 6" },
+	{ "^[\xc3\xaa-\xc3\xa9]$", "has a range that is none, at character 3" },
 	{ "^\\\"$", "has a place without a character" },
 	{ "^a{65}$", "no number up to 64" },
 	{ "^a{2,1}$", "has a count that is none" },
@@ -339,10 +365,20 @@ static const struct {
 	{ false, "\"^a\"", "a", "|ab|ba", NULL },
 	{ false, "\"a|b$\"", "a|b", "|ab|a$", NULL },
 	{ false, "\"^a|b$\"", NULL, NULL, "a pattern has alternatives outside "
-	  "of a group" },
+	  "of a group, at character 3" },
 	{ false, "\"a\\\\$\"", "a$", "a|a\\", NULL },
 	{ false, "\"^\"", "", "a|^", NULL },
-	{ false, "\"a(\"", NULL, NULL, "a pattern has a group without an end" },
+	{ false, "\"a(\"", NULL, NULL, "a pattern has a group without an end, "
+	  "at character 2" },
+	{ false, "\"a)(b\"", NULL, NULL, "a pattern has a bracket that ends no "
+	  "group, at character 2" },
+	{ false, "\"\\u00e9\\u00e9)\"", NULL, NULL, "a pattern has a bracket "
+	  "that ends no group, at character 3" },
+	{ false, "\"a|(b\"", NULL, NULL, "a pattern has a group without an "
+	  "end, at character 3" },
+	{ false, "\"[\\u00e0-\\u00ff]+!|\320\266\"",
+	  "\303\251\303\240!|\320\266",
+	  "\303\251|e!|\320|\320\266!|\303\227!", NULL },
 };
 
 /* Whether a text may come byte by byte, and be all of the answer. */

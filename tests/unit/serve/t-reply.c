@@ -265,7 +265,8 @@ static const struct {
 	{ false, "{\"prompt\": \"a\", \"guided_choice\": []}",
 	  "'guided_choice': there is nothing to choose" },
 	{ false, "{\"prompt\": \"a\", \"guided_regex\": \"a(\"}",
-	  "'guided_regex': a pattern has a group without an end" },
+	  "'guided_regex': a pattern has a group without an end, at character "
+	  "2" },
 	{ false, "{\"prompt\": \"a\", \"guided_regex\": \"a\", "
 	  "\"guided_choice\": [\"b\"]}", "'guided_choice' is a second one for "
 	  "an answer that has a schema" },
