@@ -291,6 +291,7 @@ next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
 	       unsigned char byte)
 {
 	const struct gram_node *x = &w->g->nodes[way->node];
+	struct gram_way longer;
 
 	if (way->phase == GRAM_AFTER) {
 		bool last = way->count == x->most;
@@ -305,6 +306,12 @@ next_in_series(struct gram_ways *w, size_t from, struct gram_way *way,
 	}
 	way->phase = GRAM_INSIDE;
 	if (w->g->texts[way->from].order == 1 && gram_is_whole(w->g, way)) {
+		/* what ends it may begin with what stands between two */
+		if (way->to - way->from > 1) {
+			longer = *way;
+			longer.from++;
+			gram_add_way(w, from, &longer);
+		}
 		way->count++;
 		gram_add_inner(w, from, way, x->inner);
 	} else if (way->to - way->from == 1 && gram_is_whole(w->g, way)) {

@@ -210,7 +210,7 @@ def many(client):
 def main():
     for chat_template in ("chatml", "llama-3", "mistral", "mistral-v7",
                           "mistral-v11", "mistral-v13", "phi-4-mini",
-                          "deepseek"):
+                          "deepseek", "deepseek-v3.1"):
         p, client = start(sys.argv[1], "chat=" + chat_template,
                           "context=8192")
         # bytes have no token that ends an answer, as several calls of these do

@@ -156,6 +156,20 @@ read_name(struct request_reader *x, const char **out)
 	return true;
 }
 
+/* Keeps the text, and appends it as any value. */
+static bool
+read_about(struct request_reader *x, struct rt_tool *t)
+{
+	if (rt_json_peek(&x->j) != '"') {
+		return copy_value(&x->j, &x->r->tools.json);
+	}
+	if (!rt_json_any_text(&x->j, &t->about, &t->about_bytes)) {
+		return false;
+	}
+	rt_text_chars(&x->r->tools.json, t->about, t->about_bytes);
+	return true;
+}
+
 static bool
 read_function(struct request_reader *x, struct rt_tool *t)
 {
@@ -169,6 +183,10 @@ read_function(struct request_reader *x, struct rt_tool *t)
 	while (ok && next_member(x, &i, &key)) {
 		if (strcmp(key, "name") == 0) {
 			ok = read_name(x, &t->name);
+			continue;
+		}
+		if (strcmp(key, "description") == 0) {
+			ok = read_about(x, t);
 			continue;
 		}
 		if (strcmp(key, "parameters") == 0) {

@@ -146,6 +146,8 @@ static const struct rt_call_form named = {
 #define DEEP_RESULT "<" BAR "tool" GAP "output" GAP "begin" BAR ">"
 #define DEEP_RESULT_END "<" BAR "tool" GAP "output" GAP "end" BAR ">"
 #define DEEP_ASSISTANT "<" BAR "Assistant" BAR ">"
+/* of a model that may think before it answers, and does not */
+#define DEEP_ANSWER DEEP_ASSISTANT "</think>"
 
 /* DeepSeek-V3 and R1.  Their template has no place for tools: how they are told
  * of is from vLLM's examples/tool_chat_template_deepseekv3.jinja. */
@@ -177,6 +179,38 @@ static const struct rt_call_form fenced = {
 	.one_turn = true,
 	.goes_on = true,
 	.result = { DEEP_RESULT, "\n", DEEP_RESULT_END },
+};
+
+/* DeepSeek-V3.1: how it is told of tools is from its model card. */
+static const struct rt_call_form chained = {
+	.mark = DEEP_CALLS,
+	.before_name = DEEP_CALL,
+	.after_name = DEEP_SEP,
+	.closed = DEEP_CALL_END,
+	.ended = DEEP_CALLS_END,
+	.after = DEEP_CALL_END DEEP_CALLS_END,
+	.between = DEEP_CALL_END,
+	.tools_in = TOOLS_END_SYSTEM,
+	.tools = { "## Tools\nYou have access to the following tools:\n", "",
+		   "\nIMPORTANT: ALWAYS adhere to this exact format for tool "
+		   "use:\n" DEEP_CALLS DEEP_CALL "tool_call_name" DEEP_SEP
+		   "tool_call_arguments" DEEP_CALL_END
+		   "{{additional_tool_calls}}" DEEP_CALLS_END "\n\nWhere:\n\n"
+		   "- `tool_call_name` must be an exact match to one of the "
+		   "available tools\n- `tool_call_arguments` must be valid "
+		   "JSON that strictly follows the tool's Parameters Schema\n"
+		   "- For multiple tool calls, chain them directly without "
+		   "separators or spaces\n" },
+	.heading = { "\n### ", "\nDescription: ", "\n\nParameters: " },
+	.ending = "\n",
+	.turn = { DEEP_ANSWER, DEEP_END },
+	.says = true,
+	.said = "",
+	.calls = { DEEP_CALLS, "", DEEP_CALLS_END },
+	.results = { "", "" },
+	.one_turn = true,
+	.goes_on = true,
+	.result = { DEEP_RESULT, "", DEEP_RESULT_END },
 };
 
 /* ---- templates ---- */
@@ -212,6 +246,12 @@ static const struct rt_chat chats[] = {
 	  { "<start_of_turn>user\n", "<end_of_turn>\n" },
 	  { "<start_of_turn>model\n", "<end_of_turn>\n" },
 	  "<start_of_turn>model\n", true, NULL },
+	/* its tokens are R1's, too */
+	{ "deepseek-v3.1", NULL, DEEP_ANSWER, DEEP_BEGIN, OWN,
+	  { "", "" },
+	  { "<" BAR "User" BAR ">", "" },
+	  { DEEP_ANSWER, DEEP_END },
+	  DEEP_ANSWER, false, &chained },
 	{ "deepseek", "<" BAR "User" BAR ">", NULL, DEEP_BEGIN, OWN,
 	  { "", "" },
 	  { "<" BAR "User" BAR ">", "" },
@@ -267,8 +307,8 @@ rt_chat_named(const char *name, struct rt_error *err)
 	}
 	rt_fail(err, RT_RANGE, RT_NOWHERE, "there is no chat template '%s': "
 		"chatml, phi-4, phi-4-mini, llama-2, llama-3, mistral, "
-		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek and "
-		"none are there", rt_show_name(name).text);
+		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek, "
+		"deepseek-v3.1 and none are there", rt_show_name(name).text);
 	return NULL;
 }
 

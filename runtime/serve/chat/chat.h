@@ -17,6 +17,8 @@ struct rt_tool {
 	const char *name;
 	size_t from, to, schema_from, schema_to;
 	size_t function_from, function_to;	/* without its type */
+	const char *about;	/* its description, of about_bytes; or NULL */
+	size_t about_bytes;
 };
 
 /* A call that the assistant made; its arguments are bytes of `json`. */

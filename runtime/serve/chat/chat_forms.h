@@ -46,6 +46,9 @@ struct rt_call_form {
 	int indent;		/* of tools as JSON; 0: they have one line */
 	bool joined;		/* right after what the system says */
 	bool bare;		/* of a tool the function alone */
+	/* of a tool its name, its description and the schema of its parameters
+	 * as a text, in place of JSON; before each of them, and after all */
+	const char *heading[3], *ending;
 
 	/* a message of the assistant that calls: what it says, unless it is
 	 * dropped, and its calls */

@@ -154,6 +154,22 @@ add_indented(struct rt_text *out, const char *s, size_t n, int indent)
 	}
 }
 
+/* A tool as a text. */
+static void
+describe_tool(struct chat_writer *w, const struct rt_tool *t)
+{
+	const struct rt_call_form *f = w->c->calls;
+	size_t bytes = t->schema_to - t->schema_from;
+
+	rt_text_add(&w->tools, "%s%s%s", f->heading[0], t->name,
+		    f->heading[1]);
+	rt_text_bytes(&w->tools, t->about ? t->about : "", t->about_bytes);
+	rt_text_add(&w->tools, "%s", f->heading[2]);
+	rt_text_bytes(&w->tools, bytes ? w->v->json + t->schema_from : "{}",
+		      bytes ? bytes : 2);
+	rt_text_add(&w->tools, "%s", f->ending);
+}
+
 /* Text that is too long is not composed to its end. */
 static void
 compose_tools(struct chat_writer *w)
@@ -165,13 +181,14 @@ compose_tools(struct chat_writer *w)
 	for (i = 0; i < w->v->ntools && w->tools.n <= RT_TOOLS_BYTES; i++) {
 		const struct rt_tool *t = &w->v->tools[i];
 		const char *json = w->v->json + t->from;
-
 		size_t n = f->bare ? t->function_to - t->function_from
 				   : t->to - t->from;
 
 		json += f->bare ? t->function_from - t->from : 0;
 		rt_text_add(&w->tools, "%s", i ? f->tools.between : "");
-		if (f->indent == 0) {
+		if (f->ending) {
+			describe_tool(w, t);
+		} else if (f->indent == 0) {
 			rt_text_bytes(&w->tools, json, n);
 		} else {
 			add_indented(&w->tools, json, n, f->indent);

@@ -481,6 +481,22 @@ static const struct {
 	  "|get{\"x\": 1}|tool_calls" },
 	{ DEEPSEEK, MUST, DEEP_CALL "get\n```json\n{\"x\": 1}" DEEP_CALL_END
 	  DEEP_CALLS_END, "|get{\"x\": 1}|tool_calls" },
+	{ DEEPSEEK31, "", "So." DEEP_CALLS CHAIN_CALL "get" CHAIN_SEP
+	  "{\"x\": 1}" CHAIN_END CHAIN_CALL "now" CHAIN_SEP "{}" CHAIN_END
+	  DEEP_CALLS_END, "So.|get{\"x\": 1}|now{}|tool_calls" },
+	{ DEEPSEEK31, "", DEEP_CALLS CHAIN_CALL "get" CHAIN_SEP "{\"x\": 1}"
+	  CHAIN_END DEEP_CALLS_END "So.", "So.|get{\"x\": 1}|tool_calls" },
+	{ DEEPSEEK31, "", DEEP_CALLS CHAIN_CALL "set" CHAIN_SEP "{}" CHAIN_END,
+	  DEEP_CALLS CHAIN_CALL "set" CHAIN_SEP "{}" CHAIN_END "|stop" },
+	/* the form of V3 */
+	{ DEEPSEEK31, "", DEEP_CALLS DEEP_CALL "get\n```json\n{\"x\": 1}",
+	  DEEP_CALLS DEEP_CALL "get\n```json\n{\"x\": 1}|stop" },
+	{ DEEPSEEK31, "", DEEP_CALLS CHAIN_CALL "get" CHAIN_SEP "{\"x",
+	  "|get{\"x|tool_calls" },
+	{ DEEPSEEK31, ONE, DEEP_CALLS CHAIN_CALL "get" CHAIN_SEP "{\"x\": 1}"
+	  CHAIN_END CHAIN_CALL "now", "|get{\"x\": 1}|tool_calls" },
+	{ DEEPSEEK31, MUST, CHAIN_CALL "get" CHAIN_SEP "{\"x\": 1}" CHAIN_END
+	  DEEP_CALLS_END, "|get{\"x\": 1}|tool_calls" },
 };
 
 enum { NANSWERS = sizeof answers / sizeof *answers };

@@ -15,12 +15,12 @@
 
 enum {
 	CHATML, LLAMA, MISTRAL, MISTRAL7, MISTRAL11, MISTRAL13, PHI, DEEPSEEK,
-	NFORMS
+	DEEPSEEK31, NFORMS
 };
 
 static const char *const names[NFORMS] = {
 	"chatml", "llama-3", "mistral", "mistral-v7", "mistral-v11",
-	"mistral-v13", "phi-4-mini", "deepseek"
+	"mistral-v13", "phi-4-mini", "deepseek", "deepseek-v3.1"
 };
 static struct rt_codec codec[NFORMS];
 
@@ -83,6 +83,11 @@ read_request(struct rt_request *q, struct rt_codec *c, const char *text,
 #define DEEP_CALL DEEP("tool" GAP "call" GAP "begin") "function" \
 	DEEP("tool" GAP "sep")
 #define DEEP_CALL_END "\n```" DEEP("tool" GAP "call" GAP "end")
+/* of V3.1 */
+#define CHAIN_CALL DEEP("tool" GAP "call" GAP "begin")
+#define CHAIN_SEP DEEP("tool" GAP "sep")
+#define CHAIN_END DEEP("tool" GAP "call" GAP "end")
+#define CHAIN_ANSWER DEEP("Assistant") "</think>"
 #define DEEP_RESULT DEEP("tool" GAP "output" GAP "begin")
 #define DEEP_RESULT_END DEEP("tool" GAP "output" GAP "end")
 #define DEEP_END DEEP("end" GAP "of" GAP "sentence")

@@ -78,6 +78,10 @@ static const struct {
 	  ">Be brief.<" BAR "User" BAR "> Hi <" BAR "Assistant" BAR ">Hello.<"
 	  BAR "end\342\226\201of\342\226\201sentence" BAR "><" BAR "User" BAR
 	  ">Why?<" BAR "Assistant" BAR ">" },
+	{ "deepseek-v3.1", "<" BAR "begin\342\226\201of\342\226\201sentence"
+	  BAR ">Be brief.<" BAR "User" BAR "> Hi <" BAR "Assistant" BAR
+	  "></think>Hello.<" BAR "end\342\226\201of\342\226\201sentence" BAR
+	  "><" BAR "User" BAR ">Why?<" BAR "Assistant" BAR "></think>" },
 	{ "none", "Be brief.\n Hi \nHello.\nWhy?\n" },
 };
 
@@ -100,29 +104,36 @@ chat_of(const char *name)
 	return rt_chat_name(chat);
 }
 
-/* The same of qwen.gguf, whose template has these 15 bytes in place of
- * message['role']. */
-static const char *
-chat_with(const char *sign)
+enum { GGUF_BYTES = 8192 };
+
+/* Reads qwen.gguf; returns its bytes. */
+static size_t
+read_gguf(char file[GGUF_BYTES])
 {
-	static const char was[] = "message['role']";
-	const char *top = getenv("top_srcdir"), *name;
-	char path[1024], file[8192];
-	struct rt_error err = { .message = "" };
-	struct rt_tokenizer *t;
-	size_t n, i;
+	const char *top = getenv("top_srcdir");
+	char path[1024];
+	size_t n;
 	FILE *f;
 
 	snprintf(path, sizeof path, "%s/tests/data/tokenizers/qwen.gguf",
 		 top ? top : ".");
 	f = fopen(path, "rb");
 	assert_non_null(f);
-	n = fread(file, 1, sizeof file, f);
+	n = fread(file, 1, GGUF_BYTES, f);
 	fclose(f);
-	for (i = 0; memcmp(file + i, was, 15) != 0; i++) {
-		assert_true(i + 15 < n);
-	}
-	memcpy(file + i, sign, 15);
+	return n;
+}
+
+/* The template that a file of these bytes is taken to have. */
+static const char *
+chat_in(const char *file, size_t n)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_tokenizer *t;
+	const char *name;
+	char path[64];
+	FILE *f;
+
 	snprintf(path, sizeof path, "t-reply-%ld.gguf", (long)getpid());
 	f = fopen(path, "wb");
 	assert_non_null(f);
@@ -134,6 +145,43 @@ chat_with(const char *sign)
 	name = rt_chat_name(rt_chat_of(t));
 	rt_tokenizer_free(t);
 	return name;
+}
+
+/* The same of qwen.gguf, whose template has these 15 bytes in place of
+ * message['role']. */
+static const char *
+chat_with(const char *sign)
+{
+	static const char was[] = "message['role']";
+	char file[GGUF_BYTES];
+	size_t n = read_gguf(file), i;
+
+	for (i = 0; memcmp(file + i, was, 15) != 0; i++) {
+		assert_true(i + 15 < n);
+	}
+	memcpy(file + i, sign, 15);
+	return chat_in(file, n);
+}
+
+/* The same of a template that is this text. */
+static const char *
+chat_by(const char *template)
+{
+	static const char key[] = "tokenizer.chat_template";
+	char file[GGUF_BYTES], *at = file;
+	size_t n = read_gguf(file);
+	uint64_t length;
+
+	while (memcmp(at, key, strlen(key)) != 0) {
+		assert_true((size_t)(++at - file) + sizeof key < n);
+	}
+	/* its type, its length, its bytes */
+	at += strlen(key) + 4;
+	memcpy(&length, at, sizeof length);
+	assert_in_range(length, strlen(template), n);
+	memset(at + 8, ' ', length);
+	memcpy(at + 8, template, strlen(template));
+	return chat_in(file, n);
 }
 
 /* By the signs of a template that a file has, else by tokens. */
@@ -152,6 +200,10 @@ test_found(void **state)
 	assert_string_equal(chat_with("r+'<|im_sep|>' "), "phi-4");
 	assert_string_equal(chat_with("r+'<|im_sap|>' "), "chatml");
 	assert_string_equal(chat_with("r+'<|/tool|>'  "), "phi-4-mini");
+	assert_string_equal(chat_by("<" BAR "User" BAR "></think>"),
+			    "deepseek");
+	assert_string_equal(chat_by("<" BAR "Assistant" BAR "></think>"),
+			    "deepseek-v3.1");
 }
 
 static void
@@ -185,8 +237,8 @@ test_templates(void **state)
 	assert_null(rt_chat_named("chatmi", &err));
 	assert_string_equal(err.message, "there is no chat template 'chatmi': "
 		"chatml, phi-4, phi-4-mini, llama-2, llama-3, mistral, "
-		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek and "
-		"none are there");
+		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek, "
+		"deepseek-v3.1 and none are there");
 }
 
 /* ---- requests ---- */

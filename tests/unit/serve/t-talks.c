@@ -26,7 +26,8 @@
 /* As Hugging Face's templates of Qwen3-8B, Llama-3.1-8B-Instruct (without its
  * dates), Mistral-7B-Instruct-v0.3, Phi-4-mini-instruct and DeepSeek-R1 write
  * it, and mistral-common 1.13 with tokenizers of versions 7, 11 and 13.
- * DeepSeek's is told of tools by vLLM's tool_chat_template_deepseekv3.jinja. */
+ * DeepSeek's is told of tools by vLLM's tool_chat_template_deepseekv3.jinja.
+ * DeepSeek-V3.1's is written as its template and its model card say. */
 static const char *const talks[NFORMS] = {
 	"<|im_start|>system\nBe brief.\n\n# Tools\n\nYou may call one or more "
 	"functions to assist with the user query.\n\nYou are provided with "
@@ -107,6 +108,22 @@ static const char *const talks[NFORMS] = {
 	"get\n```json\n{\"x\": 1}" DEEP_CALL_END DEEP_CALLS_END DEEP_END
 	DEEP("tool" GAP "outputs" GAP "begin") DEEP_RESULT "\"a\""
 	DEEP_RESULT_END DEEP("tool" GAP "outputs" GAP "end"),
+	DEEP("begin" GAP "of" GAP "sentence") "Be brief.\n\n## Tools\nYou "
+	"have access to the following tools:\n\n### get\nDescription: "
+	"A \303\251 \"b\"\\\n\nParameters: {\"type\": \"object\", "
+	"\"properties\": {\"x\": {\"enum\": [1, 2]}}, \"required\": "
+	"[\"x\"], \"additionalProperties\": false}\n\n### now\n"
+	"Description: \n\nParameters: {}\n\nIMPORTANT: ALWAYS adhere to "
+	"this exact format for tool use:\n" DEEP_CALLS CHAIN_CALL
+	"tool_call_name" CHAIN_SEP "tool_call_arguments" CHAIN_END
+	"{{additional_tool_calls}}" DEEP_CALLS_END "\n\nWhere:\n\n"
+	"- `tool_call_name` must be an exact match to one of the available "
+	"tools\n- `tool_call_arguments` must be valid JSON that strictly "
+	"follows the tool's Parameters Schema\n- For multiple tool calls, "
+	"chain them directly without separators or spaces\n"
+	DEEP("User") "Hi" CHAIN_ANSWER DEEP_CALLS CHAIN_CALL "get" CHAIN_SEP
+	"{\"x\": 1}" CHAIN_END DEEP_CALLS_END DEEP_END
+	DEEP_RESULT "\"a\"" DEEP_RESULT_END,
 };
 
 /* The text of a prompt whose tokens are bytes. */
@@ -129,7 +146,8 @@ test_talks(void **state)
 {
 	static const char *const marks[NFORMS] = {
 		"<tool_call>", "", "[TOOL_CALLS]", "[TOOL_CALLS]",
-		"[TOOL_CALLS]", "[TOOL_CALLS]", "<|tool_call|>", DEEP_CALLS
+		"[TOOL_CALLS]", "[TOOL_CALLS]", "<|tool_call|>", DEEP_CALLS,
+		DEEP_CALLS
 	};
 	struct rt_error err;
 	struct rt_request q;
@@ -155,39 +173,46 @@ test_talks(void **state)
 	}
 }
 
+static const struct {
+	int form;
+	const char *prompt;
+} later[] = {
+	{ MISTRAL7, "<s>So.[TOOL_CALLS][{\"name\": \"a\", "
+	  "\"arguments\": {}, \"id\": \"\"}, {\"name\": \"b\", "
+	  "\"arguments\": {}, \"id\": \"\"}]</s>[TOOL_RESULTS]"
+	  "[TOOL_CONTENT]1[/TOOL_RESULTS][TOOL_RESULTS][TOOL_CONTENT]2"
+	  "[/TOOL_RESULTS][INST]Hi[/INST]" },
+	{ MISTRAL11, "<s>So.[TOOL_CALLS]a[ARGS]{}[TOOL_CALLS]b[ARGS]{}"
+	  "</s>[TOOL_RESULTS][TOOL_CONTENT]1[/TOOL_RESULTS]"
+	  "[TOOL_RESULTS][TOOL_CONTENT]2[/TOOL_RESULTS][INST]Hi"
+	  "[/INST]" },
+	{ MISTRAL13, "<s>So.[TOOL_CALLS]a[ARGS]{}[TOOL_CALLS]b[ARGS]{}"
+	  "</s>[TOOL_RESULTS]1[/TOOL_RESULTS][TOOL_RESULTS]2"
+	  "[/TOOL_RESULTS][INST]Hi[/INST]" },
+	{ PHI, "<|assistant|>So.<|tool_call|>[{\"name\": \"a\", "
+	  "\"arguments\": {}}, {\"name\": \"b\", \"arguments\": {}}]"
+	  "<|/tool_call|><|end|><|tool|>1<|end|><|tool|>2<|end|>"
+	  "<|user|>Hi<|end|><|assistant|>" },
+	{ DEEPSEEK, DEEP("begin" GAP "of" GAP "sentence")
+	  DEEP("Assistant") "So." DEEP_CALLS DEEP_CALL
+	  "a\n```json\n{}" DEEP_CALL_END "\n" DEEP_CALL
+	  "b\n```json\n{}" DEEP_CALL_END DEEP_CALLS_END DEEP_END
+	  DEEP("tool" GAP "outputs" GAP "begin") DEEP_RESULT "1"
+	  DEEP_RESULT_END "\n" DEEP_RESULT "2" DEEP_RESULT_END
+	  DEEP("tool" GAP "outputs" GAP "end") DEEP("User") "Hi"
+	  DEEP("Assistant") },
+	{ DEEPSEEK31, DEEP("begin" GAP "of" GAP "sentence")
+	  CHAIN_ANSWER "So." DEEP_CALLS CHAIN_CALL "a" CHAIN_SEP "{}"
+	  CHAIN_END CHAIN_CALL "b" CHAIN_SEP "{}" CHAIN_END
+	  DEEP_CALLS_END DEEP_END DEEP_RESULT "1" DEEP_RESULT_END
+	  DEEP_RESULT "2" DEEP_RESULT_END DEEP("User") "Hi"
+	  CHAIN_ANSWER },
+};
+
 /* Two calls and what came of them; content beside calls. */
 static void
 test_two_calls(void **state)
 {
-	static const struct {
-		int form;
-		const char *prompt;
-	} later[] = {
-		{ MISTRAL7, "<s>So.[TOOL_CALLS][{\"name\": \"a\", "
-		  "\"arguments\": {}, \"id\": \"\"}, {\"name\": \"b\", "
-		  "\"arguments\": {}, \"id\": \"\"}]</s>[TOOL_RESULTS]"
-		  "[TOOL_CONTENT]1[/TOOL_RESULTS][TOOL_RESULTS][TOOL_CONTENT]2"
-		  "[/TOOL_RESULTS][INST]Hi[/INST]" },
-		{ MISTRAL11, "<s>So.[TOOL_CALLS]a[ARGS]{}[TOOL_CALLS]b[ARGS]{}"
-		  "</s>[TOOL_RESULTS][TOOL_CONTENT]1[/TOOL_RESULTS]"
-		  "[TOOL_RESULTS][TOOL_CONTENT]2[/TOOL_RESULTS][INST]Hi"
-		  "[/INST]" },
-		{ MISTRAL13, "<s>So.[TOOL_CALLS]a[ARGS]{}[TOOL_CALLS]b[ARGS]{}"
-		  "</s>[TOOL_RESULTS]1[/TOOL_RESULTS][TOOL_RESULTS]2"
-		  "[/TOOL_RESULTS][INST]Hi[/INST]" },
-		{ PHI, "<|assistant|>So.<|tool_call|>[{\"name\": \"a\", "
-		  "\"arguments\": {}}, {\"name\": \"b\", \"arguments\": {}}]"
-		  "<|/tool_call|><|end|><|tool|>1<|end|><|tool|>2<|end|>"
-		  "<|user|>Hi<|end|><|assistant|>" },
-		{ DEEPSEEK, DEEP("begin" GAP "of" GAP "sentence")
-		  DEEP("Assistant") "So." DEEP_CALLS DEEP_CALL
-		  "a\n```json\n{}" DEEP_CALL_END "\n" DEEP_CALL
-		  "b\n```json\n{}" DEEP_CALL_END DEEP_CALLS_END DEEP_END
-		  DEEP("tool" GAP "outputs" GAP "begin") DEEP_RESULT "1"
-		  DEEP_RESULT_END "\n" DEEP_RESULT "2" DEEP_RESULT_END
-		  DEEP("tool" GAP "outputs" GAP "end") DEEP("User") "Hi"
-		  DEEP("Assistant") },
-	};
 	static const char body[] = "{\"messages\": [{\"role\": \"assistant\", "
 		"\"content\": \"So.\", \"tool_calls\": [{\"function\": "
 		"{\"name\": \"a\", \"arguments\": {}}}, {\"id\": null, "
@@ -235,6 +260,12 @@ test_after_results(void **state)
 		      DEEP("tool" GAP "outputs" GAP "begin") DEEP_RESULT "1"
 		      DEEP_RESULT_END DEEP("tool" GAP "outputs" GAP "end")
 		      "So." DEEP_END DEEP("User") "Hi" DEEP("Assistant"));
+	rt_request_release(&q);
+	read_request(&q, &codec[DEEPSEEK31], body, &err);
+	assert_string_equal(err.message, "");
+	assert_prompt(&q, DEEP("begin" GAP "of" GAP "sentence") DEEP_RESULT "1"
+		      DEEP_RESULT_END "So." DEEP_END DEEP("User") "Hi"
+		      CHAIN_ANSWER);
 	rt_request_release(&q);
 }
 
