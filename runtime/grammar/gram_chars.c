@@ -183,6 +183,14 @@ by_first(const void *a, const void *b)
 	return (x->first > y->first) - (x->first < y->first);
 }
 
+/* Whether there are characters from one number to another: halves of pairs are
+ * none. */
+static bool
+has_character(uint32_t first, uint32_t last)
+{
+	return first <= last && (first < 0xd800 || last > 0xdfff);
+}
+
 /* All characters but those of the set. */
 static void
 negate(struct char_set *set)
@@ -198,7 +206,7 @@ negate(struct char_set *set)
 	}
 	set->n = 0;
 	for (i = 0; i < n; i++) {
-		if (was[i].first > next) {
+		if (has_character(next, was[i].first - 1)) {
 			set->beyond[set->n++] = (struct gram_range){
 				next, was[i].first - 1
 			};

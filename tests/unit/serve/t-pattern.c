@@ -153,6 +153,8 @@ static const struct {
 	{ "^\\\\u00g0$", "has a \\u without four digits, at character 6" },
 	{ "^[\xc3\xaa-\xc3\xa9]$", "has a range that is none, at character 3" },
 	{ "^\\\"$", "has a place without a character" },
+	{ "^[^\\u0000-\\ud7ff\\ue000-\\udbff\\udfff]$",
+	  "has a place without a character" },
 	{ "^a{65}$", "no number up to 64" },
 	{ "^a{2,1}$", "has a count that is none" },
 	{ "^a{1$", "has a count that is none" },
