@@ -144,7 +144,8 @@ rt_choice_prompt(const struct rt_choice *c, int64_t *n)
 /* ---- errors ---- */
 
 void
-rt_error_write(struct rt_text *out, const char *type, const char *message)
+rt_error_write(struct rt_text *out, const char *type, const char *code,
+	       const char *message)
 {
 	/* a message about a field begins with its name */
 	const char *field = *message == '\'' ? message + 1 : "";
@@ -158,7 +159,8 @@ rt_error_write(struct rt_text *out, const char *type, const char *message)
 	} else {
 		rt_text_add(out, "null");
 	}
-	rt_text_add(out, ",\"code\":null}}");
+	rt_text_add(out, ",\"code\":%s%s%s}}", code ? "\"" : "",
+		    code ? code : "null", code ? "\"" : "");
 }
 
 void
@@ -168,7 +170,7 @@ rt_reply_fail(struct rt_reply *r, const char *message)
 		return;
 	}
 	rt_text_add(&r->out, r->request.stream ? "data: " : "");
-	rt_error_write(&r->out, "server_error", message);
+	rt_error_write(&r->out, "server_error", NULL, message);
 	rt_text_add(&r->out, r->request.stream ? "\n\n" : "");
 	r->failed = r->ended = true;
 }

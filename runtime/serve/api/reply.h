@@ -64,8 +64,8 @@ bool rt_choice_add(struct rt_choice *c, const struct rt_drawn *t);
 void rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn);
 /* Ends a reply with an error. */
 void rt_reply_fail(struct rt_reply *r, const char *message);
-/* Appends an error as an object of OpenAI's form. */
-void rt_error_write(struct rt_text *out, const char *type,
+/* Appends an error as an object of OpenAI's form; `code`: or NULL. */
+void rt_error_write(struct rt_text *out, const char *type, const char *code,
 		    const char *message);
 
 /* ---- reply_logprobs.c ---- */

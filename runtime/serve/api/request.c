@@ -169,6 +169,9 @@ read_field(struct request_reader *x)
 	case FLAG:
 		return rt_json_bool(&x->j, to);
 	case WHOLE:
+		if (f->at == AT(most)) {
+			x->r->most_field = f->name;
+		}
 		return rt_request_whole(x);
 	case NUMBER:
 		return rt_request_bounded(x, false, to);

@@ -44,6 +44,7 @@ struct rt_request {
 	bool has_seed;
 	int64_t n;		/* answers to each prompt */
 	int64_t most;		/* tokens of an answer; -1: not said */
+	const char *most_field;	/* that says it; or NULL */
 	int64_t least;		/* before one may end */
 	int64_t top;		/* of logprobs */
 	int64_t seed;

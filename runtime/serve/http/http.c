@@ -147,13 +147,14 @@ send_text(struct http_exchange *x, unsigned status, struct rt_text *t,
 }
 
 static enum MHD_Result
-send_error(struct http_exchange *x, unsigned status, const char *message,
-	   struct http_header more)
+send_error(struct http_exchange *x, unsigned status, const char *code,
+	   const char *message, struct http_header more)
 {
 	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
 
 	rt_error_write(&t, status == 429 ? "rate_limit_error" : status >= 500
-		       ? "server_error" : "invalid_request_error", message);
+		       ? "server_error" : "invalid_request_error", code,
+		       message);
 	return send_text(x, status, &t, "application/json", more);
 }
 
@@ -188,7 +189,7 @@ refuse_model(struct http_exchange *x, const char *name)
 	rt_fail(&err, RT_RANGE, RT_NOWHERE, "there is no model '%s': "
 		"this is %s", rt_show_name(name).text,
 		rt_service_model(x->http->service));
-	return send_error(x, 404, err.message, no_header);
+	return send_error(x, 404, "model_not_found", err.message, no_header);
 }
 
 static enum MHD_Result
@@ -309,17 +310,20 @@ refuse(struct http_exchange *x, enum rt_submitted why,
 
 	switch (why) {
 	case RT_SUBMIT_FULL:
-		return send_error(x, 429, "the queue is full: try again",
-				  later);
+		return send_error(x, 429, "rate_limit_exceeded",
+				  "the queue is full: try again", later);
 	case RT_SUBMIT_ENDING:
-		return send_error(x, 503, "the service ends", later);
+		return send_error(x, 503, NULL, "the service ends", later);
+	case RT_SUBMIT_LONG:
+		return send_error(x, 400, "context_length_exceeded",
+				  err->message, no_header);
 	case RT_SUBMIT_WRONG:
-		return send_error(x, 400, err->message, no_header);
+		return send_error(x, 400, NULL, err->message, no_header);
 	case RT_SUBMITTED:
 	case RT_SUBMIT_FAILED:
 		break;
 	}
-	return send_error(x, 500, err->message, no_header);
+	return send_error(x, 500, NULL, err->message, no_header);
 }
 
 static enum MHD_Result
@@ -347,7 +351,7 @@ complete(struct http_exchange *x, bool chat)
 		if (!x->body.failed) {
 			rt_request_release(&q);
 		}
-		return send_error(x, status == RT_NOMEM ? 500 : 400,
+		return send_error(x, status == RT_NOMEM ? 500 : 400, NULL,
 				  err.message, no_header);
 	}
 	/* the client may go before its request does */
@@ -402,8 +406,8 @@ answer_tokens(struct http_exchange *x, bool text)
 		return send_text(x, 200, &out, "application/json", no_header);
 	}
 	sent = status == RT_OK ? refuse_model(x, model)
-		: send_error(x, status == RT_NOMEM ? 500 : 400, err.message,
-			     no_header);
+		: send_error(x, status == RT_NOMEM ? 500 : 400, NULL,
+			     err.message, no_header);
 	rt_text_release(&out);
 	return sent;
 }
@@ -483,25 +487,27 @@ is_refused_early(struct http_exchange *x, const char *method, const char *path,
 		}
 	}
 	if (!other) {
-		*result = send_error(x, 404, "there is nothing here: "
+		*result = send_error(x, 404, NULL, "there is nothing here: "
 			"/v1/completions, /v1/chat/completions, /tokenize, "
 			"/detokenize, /v1/models, /health and /metrics are "
 			"there", no_header);
 	} else if (!x->route) {
-		*result = send_error(x, 405, strcmp(other->method, "GET") == 0
-			? "this is asked with GET" : "this is asked with POST",
+		*result = send_error(x, 405, NULL,
+			strcmp(other->method, "GET") == 0
+				? "this is asked with GET"
+				: "this is asked with POST",
 			(struct http_header){ "Allow", other->method });
 	} else if (x->route->with_key && !has_key(x)) {
-		*result = send_error(x, 401, "the API key is missing or "
-			"wrong: Authorization: Bearer KEY",
+		*result = send_error(x, 401, "invalid_api_key",
+			"the API key is missing or wrong: Authorization: Bearer KEY",
 			(struct http_header){ "WWW-Authenticate", "Bearer" });
 	} else if (length && strtoull(length, NULL, 10) >
 		   (unsigned long long)x->http->o.body_bytes) {
-		*result = send_error(x, 413, "the request is too large",
+		*result = send_error(x, 413, NULL, "the request is too large",
 				     no_header);
 	} else if (strcmp(x->route->method, "POST") == 0 &&
 		   (!type || strncmp(type, "application/json", 16) != 0)) {
-		*result = send_error(x, 415, "a request is JSON: "
+		*result = send_error(x, 415, NULL, "a request is JSON: "
 			"Content-Type: application/json", no_header);
 	} else {
 		return false;

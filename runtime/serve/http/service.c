@@ -238,6 +238,29 @@ default_most(const struct rt_request *r, int64_t rest)
 	return r->chat || rest < 16 ? rest : 16;
 }
 
+/* What was asked, what there is, and what to change.  Clients know such errors
+ * by the words `maximum context length`. */
+static void
+fail_length(const struct rt_request *r, int64_t nprompt, int64_t longest,
+	    struct rt_error *err)
+{
+	const char *prompt = r->chat ? "messages" : "prompt";
+	long long n = nprompt, most = longest;
+
+	if (nprompt >= longest) {
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "'%s' has %lld tokens, and "
+			"this model's maximum context length is %lld, of which "
+			"an answer needs one: shorten it to %lld tokens",
+			prompt, n, most, most - 1);
+	} else {
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "'%s' is %lld, '%s' has "
+			"%lld token%s, and this model's maximum context length "
+			"is %lld: ask for %lld at most, or shorten '%s'",
+			r->most_field, (long long)r->most, prompt, n,
+			n > 1 ? "s" : "", most, most - n, prompt);
+	}
+}
+
 static enum rt_submitted
 check_lengths(const struct rt_service *s, struct rt_request *r,
 	      struct rt_error *err)
@@ -256,12 +279,8 @@ check_lengths(const struct rt_service *s, struct rt_request *r,
 		}
 	}
 	if (n >= longest || (r->most > 0 && r->most > longest - n)) {
-		rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %lld tokens "
-			"with an answer of %lld are more than the %lld that "
-			"are served here", (long long)n,
-			(long long)(r->most >= 0 ? r->most : 1),
-			(long long)longest);
-		return RT_SUBMIT_WRONG;
+		fail_length(r, n, longest, err);
+		return RT_SUBMIT_LONG;
 	}
 	for (i = 0; i < (int64_t)r->ids.n; i++) {
 		if (r->ids.at[i] >= s->o.codec->vocab) {

@@ -43,6 +43,7 @@ struct rt_service_options {
 enum rt_submitted {
 	RT_SUBMITTED,
 	RT_SUBMIT_WRONG,	/* the client's fault, as err says */
+	RT_SUBMIT_LONG,		/* the same: longer than a sequence may be */
 	RT_SUBMIT_FULL,		/* later there may be space */
 	RT_SUBMIT_ENDING,	/* the service ends */
 	RT_SUBMIT_FAILED,

@@ -172,7 +172,19 @@ grep -q 'Address already in use' err || bad 'it is not said why'
 c=/v1/completions
 gets 400 "no field 'promt'; the nearest is 'prompt'" $c '{"promt":"a"}'
 gets 400 "'prompt' is a text" $c '{"prompt":'
-gets 400 'more than the' $c '{"prompt":"a","max_tokens":100000}'
+gets 400 "'max_tokens' is 100000, 'prompt' has 1 token, and this model's \
+maximum context length is 384: ask for 383 at most, or shorten" $c \
+	'{"prompt":"a","max_tokens":100000}'
+grep -q '"param":"max_tokens","code":"context_length_exceeded"' out ||
+	bad "$(cat out) has no code"
+gets 400 "'max_completion_tokens' is 900, 'messages' has" \
+	/v1/chat/completions '{"messages":[{"role":"user","content":"a"}],
+"max_completion_tokens":900}'
+long=$(head -c 500 /dev/zero | tr '\0' a)
+gets 400 "'prompt' has 500 tokens, and this model's maximum context length is \
+384, of which an answer needs one: shorten it to 383 tokens" $c \
+	"{\"prompt\":[\"a\",\"$long\"]}"
+gets 404 '"code":"model_not_found"' $c '{"prompt":"a","model":"other"}'
 gets 404 "no model 'other': this is fake" $c '{"prompt":"a","model":"other"}'
 gets 404 'nothing here' /v1/nothing '{}'
 gets 400 '"param":"top_p"' $c '{"prompt":"a","top_p":2}'
@@ -232,7 +244,7 @@ gets 200 '{"count":2,"max_model_len":' /tokenize '{"prompt":"ab"}'
 most=$(sed 's/.*"max_model_len":\([0-9]*\).*/\1/' out)
 gets 200 "\"completion_tokens\":$((most - 1))," $c \
 	"{\"prompt\":[1],\"max_tokens\":$((most - 1)),\"ignore_eos\":true}"
-gets 400 "the $most that are served" $c "{\"prompt\":[1],\"max_tokens\":$most}"
+gets 400 "maximum context length is $most:" $c "{\"prompt\":[1],\"max_tokens\":$most}"
 gets 200 '"tokens":[97,98],"token_strs":null}' /tokenize '{"prompt":"ab"}'
 gets 200 '"tokens":[7,8],' /tokenize '{"prompt":[7,8],"model":"fake"}'
 gets 200 '{"prompt":"a\"b"}' /detokenize '{"model":null,"tokens":[97,34,98]}'
@@ -342,6 +354,7 @@ gets 400 'more than may wait' $c '{"prompt":"a","n":3}'
 (to=gone && ask $c "$long" -m 3) &
 becomes sequences_waiting 1
 gets 429 'the queue is full' $c '{"prompt":"a","n":2}' -D headers
+grep -q '"code":"rate_limit_exceeded"' out || bad 'a full queue has no code'
 grep -qi '^Retry-After: 1' headers || bad 'no Retry-After'
 becomes sequences_running 0
 
@@ -390,6 +403,7 @@ grep -q 'are no finite numbers' err || bad 'no reason'
 printf 'sesame\nmore\n' >key
 start key_file=key
 gets 401 'Bearer KEY' $c "$small"
+gets 401 '"code":"invalid_api_key"' $c "$small"
 gets 401 'Bearer KEY' $c "$small" -H 'Authorization: Bearer sesamf'
 gets 200 '"text"' $c "$small" -H 'Authorization: Bearer sesame'
 curl -sS -m 60 "$url/health" | grep -q ok || bad 'health asks for a key'
