@@ -194,6 +194,8 @@ rank_sources = \
 	%D%/serve/http/http.h \
 	%D%/serve/http/metrics.c \
 	%D%/serve/http/metrics.h \
+	%D%/serve/http/paths.c \
+	%D%/serve/http/paths.h \
 	%D%/serve/http/service.c \
 	%D%/serve/http/service.h \
 	%D%/serve/schedule/draw.c \

@@ -7,7 +7,7 @@
  */
 #define _GNU_SOURCE	/* POLLRDHUP */
 
-#include "runtime/serve/http/http.h"
+#include "runtime/serve/http/paths.h"
 
 #include <microhttpd.h>
 
@@ -18,10 +18,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "runtime/serve/http/metrics.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
 
@@ -39,6 +38,9 @@
 	  (struct MHD_Connection *, enum MHD_CONNECTION_OPTION, ...)) \
 	X(MHD_lookup_connection_value, const char *, \
 	  (struct MHD_Connection *, enum MHD_ValueKind, const char *)) \
+	X(MHD_get_connection_values, int, \
+	  (struct MHD_Connection *, enum MHD_ValueKind, \
+	   MHD_KeyValueIterator, void *)) \
 	X(MHD_create_response_from_buffer, struct MHD_Response *, \
 	  (size_t, void *, enum MHD_ResponseMemoryMode)) \
 	X(MHD_create_response_from_callback, struct MHD_Response *, \
@@ -79,149 +81,10 @@ struct rt_http {
 struct http_exchange {
 	struct rt_http *http;
 	struct MHD_Connection *connection;
-	const struct http_route *route;
-	const char *rest;	/* of the path, after the route's */
-	struct rt_text body;
+	struct rt_path_call call;
+	size_t nbody;			/* bytes of the body that have come */
 	struct rt_reply *reply;		/* a stream's, while it is sent */
 };
-
-typedef enum MHD_Result http_answer(struct http_exchange *x);
-
-static http_answer complete_text, complete_chat, tokenize, detokenize,
-	list_models, show_model, show_health, show_metrics;
-
-/* A path that ends in `/` is that of all that begin so. */
-static const struct http_route {
-	const char *method, *path;
-	bool with_key;
-	http_answer *answer;
-} routes[] = {
-	{ "POST", "/v1/completions", true, complete_text },
-	{ "POST", "/v1/chat/completions", true, complete_chat },
-	{ "POST", "/tokenize", true, tokenize },
-	{ "POST", "/detokenize", true, detokenize },
-	{ "GET", "/v1/models", true, list_models },
-	{ "GET", "/v1/models/", true, show_model },
-	{ "GET", "/health", false, show_health },
-	{ "GET", "/metrics", false, show_metrics },
-};
-
-#define NROUTES (sizeof routes / sizeof *routes)
-
-/* ---- answers ---- */
-
-struct http_header {
-	const char *name, *value;
-};
-
-static enum MHD_Result
-queue(struct http_exchange *x, unsigned status, struct MHD_Response *r,
-      const char *type, struct http_header more)
-{
-	const struct http_library *l = &x->http->lib;
-	enum MHD_Result result = MHD_NO;
-
-	if (r) {
-		l->MHD_add_response_header(r, "Content-Type", type);
-		if (more.name) {
-			l->MHD_add_response_header(r, more.name, more.value);
-		}
-		result = l->MHD_queue_response(x->connection, status, r);
-		l->MHD_destroy_response(r);
-	}
-	return result;
-}
-
-static enum MHD_Result
-send_text(struct http_exchange *x, unsigned status, struct rt_text *t,
-	  const char *type, struct http_header more)
-{
-	struct MHD_Response *r = NULL;
-
-	if (!t->failed) {
-		r = x->http->lib.MHD_create_response_from_buffer(t->n, t->at,
-			MHD_RESPMEM_MUST_COPY);
-	}
-	rt_text_release(t);
-	return queue(x, status, r, type, more);
-}
-
-static enum MHD_Result
-send_error(struct http_exchange *x, unsigned status, const char *code,
-	   const char *message, struct http_header more)
-{
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-
-	rt_error_write(&t, status == 429 ? "rate_limit_error" : status >= 500
-		       ? "server_error" : "invalid_request_error", code,
-		       message);
-	return send_text(x, status, &t, "application/json", more);
-}
-
-static const struct http_header no_header = { NULL, NULL };
-
-static void
-add_model(struct rt_text *t, const struct http_exchange *x)
-{
-	rt_text_add(t, "{\"id\":");
-	rt_text_string(t, rt_service_model(x->http->service));
-	rt_text_add(t, ",\"object\":\"model\",\"created\":0,"
-		    "\"owned_by\":\"llmc\",\"max_model_len\":%lld}",
-		    (long long)rt_service_context(x->http->service));
-}
-
-static enum MHD_Result
-list_models(struct http_exchange *x)
-{
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-
-	rt_text_add(&t, "{\"object\":\"list\",\"data\":[");
-	add_model(&t, x);
-	rt_text_add(&t, "]}");
-	return send_text(x, 200, &t, "application/json", no_header);
-}
-
-static enum MHD_Result
-refuse_model(struct http_exchange *x, const char *name)
-{
-	struct rt_error err = { .message = "" };
-
-	rt_fail(&err, RT_RANGE, RT_NOWHERE, "there is no model '%s': "
-		"this is %s", rt_show_name(name).text,
-		rt_service_model(x->http->service));
-	return send_error(x, 404, "model_not_found", err.message, no_header);
-}
-
-static enum MHD_Result
-show_model(struct http_exchange *x)
-{
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-
-	if (strcmp(x->rest, rt_service_model(x->http->service)) != 0) {
-		return refuse_model(x, x->rest);
-	}
-	add_model(&t, x);
-	return send_text(x, 200, &t, "application/json", no_header);
-}
-
-static enum MHD_Result
-show_health(struct http_exchange *x)
-{
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-
-	rt_text_add(&t, "{\"status\":\"ok\"}");
-	return send_text(x, 200, &t, "application/json", no_header);
-}
-
-static enum MHD_Result
-show_metrics(struct http_exchange *x)
-{
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-	struct rt_service_counts c = rt_service_counts(x->http->service);
-
-	rt_metrics_write(&c, &t);
-	return send_text(x, 200, &t, "text/plain; version=0.0.4", no_header);
-}
 
 /* ---- replies ---- */
 
@@ -270,158 +133,54 @@ read_stream(void *user, uint64_t pos, char *to, size_t most)
 		: MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-static enum MHD_Result
-send_stream(struct http_exchange *x, struct rt_reply *reply)
+static struct MHD_Response *
+stream(struct http_exchange *x, struct rt_reply *reply)
 {
-	struct MHD_Response *r;
-
 	x->reply = reply;
-	r = x->http->lib.MHD_create_response_from_callback(MHD_SIZE_UNKNOWN,
-		RT_HTTP_BLOCK, read_stream, x, NULL);
-	return queue(x, 200, r, "text/event-stream",
-		     (struct http_header){ "Cache-Control", "no-cache" });
+	return x->http->lib.MHD_create_response_from_callback(
+		MHD_SIZE_UNKNOWN, RT_HTTP_BLOCK, read_stream, x, NULL);
 }
 
-static enum MHD_Result
-send_whole(struct http_exchange *x, struct rt_reply *reply)
+/* Takes a reply until it ends; false: its client has gone. */
+static bool
+take_all(struct http_exchange *x, struct rt_path_answer *a)
 {
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
 	char block[RT_HTTP_BLOCK];
-	bool failed;
 	int64_t n;
 
-	while ((n = take_bytes(x, reply, block, sizeof block)) > 0) {
-		rt_text_bytes(&t, block, (size_t)n);
+	while ((n = take_bytes(x, a->reply, block, sizeof block)) > 0) {
+		rt_text_bytes(&a->text, block, (size_t)n);
 	}
-	failed = rt_service_leave(x->http->service, reply);
-	if (n < 0) {
-		rt_text_release(&t);
-		return MHD_NO;
+	if (rt_service_leave(x->http->service, a->reply)) {
+		a->status = 500;
 	}
-	return send_text(x, failed ? 500 : 200, &t, "application/json",
-			 no_header);
+	return n == 0;
 }
 
 static enum MHD_Result
-refuse(struct http_exchange *x, enum rt_submitted why,
-       const struct rt_error *err)
+send_answer(struct http_exchange *x, struct rt_path_answer *a)
 {
-	static const struct http_header later = { "Retry-After", "1" };
+	const struct http_library *l = &x->http->lib;
+	enum MHD_Result result = MHD_NO;
+	struct MHD_Response *r = NULL;
 
-	switch (why) {
-	case RT_SUBMIT_FULL:
-		return send_error(x, 429, "rate_limit_exceeded",
-				  "the queue is full: try again", later);
-	case RT_SUBMIT_ENDING:
-		return send_error(x, 503, NULL, "the service ends", later);
-	case RT_SUBMIT_LONG:
-		return send_error(x, 400, "context_length_exceeded",
-				  err->message, no_header);
-	case RT_SUBMIT_WRONG:
-		return send_error(x, 400, NULL, err->message, no_header);
-	case RT_SUBMITTED:
-	case RT_SUBMIT_FAILED:
-		break;
+	if (a->reply && a->reply->request.stream) {
+		r = stream(x, a->reply);
+	} else if (!a->reply || take_all(x, a)) {
+		r = a->text.failed ? NULL
+			: l->MHD_create_response_from_buffer(a->text.n,
+				a->text.at, MHD_RESPMEM_MUST_COPY);
 	}
-	return send_error(x, 500, NULL, err->message, no_header);
-}
-
-static enum MHD_Result
-complete(struct http_exchange *x, bool chat)
-{
-	struct rt_service *s = x->http->service;
-	struct rt_error err = { .message = "" };
-	struct rt_request q;
-	struct rt_reply *reply;
-	enum rt_submitted result;
-	enum rt_status status;
-
-	rt_text_add(&x->body, "%s", "");
-	status = x->body.failed ? rt_no_memory(&err, NULL)
-		: rt_request_read(&q, chat, x->body.at, x->body.n,
-				  rt_service_codec(s), &err);
-	if (status == RT_OK && q.model &&
-	    strcmp(q.model, rt_service_model(s)) != 0) {
-		enum MHD_Result sent = refuse_model(x, q.model);
-
-		rt_request_release(&q);
-		return sent;
-	}
-	if (status != RT_OK) {
-		if (!x->body.failed) {
-			rt_request_release(&q);
+	rt_text_release(&a->text);
+	if (r) {
+		l->MHD_add_response_header(r, "Content-Type", a->type);
+		if (a->header) {
+			l->MHD_add_response_header(r, a->header, a->value);
 		}
-		return send_error(x, status == RT_NOMEM ? 500 : 400, NULL,
-				  err.message, no_header);
+		result = l->MHD_queue_response(x->connection, a->status, r);
+		l->MHD_destroy_response(r);
 	}
-	/* the client may go before its request does */
-	q.model = NULL;
-	q.body = x->body;
-	x->body = (struct rt_text){ .alloc = q.body.alloc };
-	result = rt_service_submit(s, &q, &reply, &err);
-	if (result != RT_SUBMITTED) {
-		return refuse(x, result, &err);
-	}
-	return reply->request.stream ? send_stream(x, reply)
-				     : send_whole(x, reply);
-}
-
-static enum MHD_Result
-complete_text(struct http_exchange *x)
-{
-	return complete(x, false);
-}
-
-static enum MHD_Result
-complete_chat(struct http_exchange *x)
-{
-	return complete(x, true);
-}
-
-/* ---- tokens ---- */
-
-static enum MHD_Result
-answer_tokens(struct http_exchange *x, bool text)
-{
-	struct rt_service *s = x->http->service;
-	struct rt_text out = { .alloc = rt_alloc_or_libc(NULL) };
-	struct rt_error err = { .message = "" };
-	const char *model = NULL;
-	enum MHD_Result sent;
-	enum rt_status status;
-
-	rt_text_add(&x->body, "%s", "");
-	if (x->body.failed) {
-		status = rt_no_memory(&err, NULL);
-	} else if (text) {
-		status = rt_tokens_text(rt_service_codec(s), &x->body, &out,
-					&model, &err);
-	} else {
-		status = rt_tokens_of(rt_service_codec(s),
-				      rt_service_context(s), &x->body, &out,
-				      &model, &err);
-	}
-	if (status == RT_OK &&
-	    (!model || strcmp(model, rt_service_model(s)) == 0)) {
-		return send_text(x, 200, &out, "application/json", no_header);
-	}
-	sent = status == RT_OK ? refuse_model(x, model)
-		: send_error(x, status == RT_NOMEM ? 500 : 400, NULL,
-			     err.message, no_header);
-	rt_text_release(&out);
-	return sent;
-}
-
-static enum MHD_Result
-tokenize(struct http_exchange *x)
-{
-	return answer_tokens(x, false);
-}
-
-static enum MHD_Result
-detokenize(struct http_exchange *x)
-{
-	return answer_tokens(x, true);
+	return result;
 }
 
 /* ---- requests ---- */
@@ -433,86 +192,60 @@ header_of(const struct http_exchange *x, const char *name)
 		MHD_HEADER_KIND, name);
 }
 
-/* Takes as long for any wrong key of one length. */
-static bool
-has_key(const struct http_exchange *x)
+static enum MHD_Result
+count_length(void *user, enum MHD_ValueKind kind, const char *name,
+	     const char *value)
 {
-	static const char scheme[] = "Bearer ";
-	const char *key = x->http->o.key, *given;
-	size_t n = sizeof scheme - 1, i;
-	unsigned differ = 0;
-
-	given = header_of(x, "Authorization");
-	if (!key) {
-		return true;
-	}
-	if (!given || strncmp(given, scheme, n) != 0 ||
-	    strlen(given + n) != strlen(key)) {
-		return false;
-	}
-	for (i = 0; key[i]; i++) {
-		differ |= (unsigned)(unsigned char)(key[i] ^ given[n + i]);
-	}
-	return differ == 0;
+	(void)kind;
+	(void)value;
+	*(int *)user += strcasecmp(name, "Content-Length") == 0 ||
+			strcasecmp(name, "Transfer-Encoding") == 0;
+	return MHD_YES;
 }
 
-/* The path after that of a route, or NULL: it is not of the route. */
-static const char *
-rest_of(const char *path, const struct http_route *route)
+static enum MHD_Result
+begin_request(struct http_exchange *x, const char *method, const char *path)
 {
-	size_t n = strlen(route->path);
+	struct rt_path_head h = { .method = method, .path = path,
+		.type = header_of(x, "Content-Type"),
+		.length = header_of(x, "Content-Length"),
+		.authorization = header_of(x, "Authorization"),
+		.expect = header_of(x, "Expect") };
+	struct rt_path_answer a;
 
-	return strncmp(path, route->path, n) != 0 ||
-	       (path[n] && route->path[n - 1] != '/') ? NULL : path + n;
+	x->http->lib.MHD_get_connection_values(x->connection, MHD_HEADER_KIND,
+		count_length, &h.nlengths);
+	return rt_path_refuses(&x->call, &h, &a) ? send_answer(x, &a)
+						 : MHD_YES;
 }
 
-/* The reason to refuse a request before its body comes, or MHD_YES. */
+/* The rest of a body that is too large is read, and dropped; false: there is
+ * too much of it. */
 static bool
-is_refused_early(struct http_exchange *x, const char *method, const char *path,
-		 enum MHD_Result *result)
+add_body(struct http_exchange *x, const char *from, size_t n)
 {
-	const char *type = header_of(x, "Content-Type");
-	const char *length = header_of(x, "Content-Length");
-	const struct http_route *other = NULL;
-	size_t i;
+	size_t most = (size_t)x->http->o.body_bytes;
 
-	for (i = 0; i < NROUTES && !x->route; i++) {
-		if (rest_of(path, &routes[i])) {
-			x->rest = rest_of(path, &routes[i]);
-			other = &routes[i];
-			x->route = strcmp(method, other->method) == 0 ||
-				   (strcmp(method, "HEAD") == 0 &&
-				    strcmp(other->method, "GET") == 0)
-				? other : NULL;
-		}
-	}
-	if (!other) {
-		*result = send_error(x, 404, NULL, "there is nothing here: "
-			"/v1/completions, /v1/chat/completions, /tokenize, "
-			"/detokenize, /v1/models, /health and /metrics are "
-			"there", no_header);
-	} else if (!x->route) {
-		*result = send_error(x, 405, NULL,
-			strcmp(other->method, "GET") == 0
-				? "this is asked with GET"
-				: "this is asked with POST",
-			(struct http_header){ "Allow", other->method });
-	} else if (x->route->with_key && !has_key(x)) {
-		*result = send_error(x, 401, "invalid_api_key",
-			"the API key is missing or wrong: Authorization: Bearer KEY",
-			(struct http_header){ "WWW-Authenticate", "Bearer" });
-	} else if (length && strtoull(length, NULL, 10) >
-		   (unsigned long long)x->http->o.body_bytes) {
-		*result = send_error(x, 413, NULL, "the request is too large",
-				     no_header);
-	} else if (strcmp(x->route->method, "POST") == 0 &&
-		   (!type || strncmp(type, "application/json", 16) != 0)) {
-		*result = send_error(x, 415, NULL, "a request is JSON: "
-			"Content-Type: application/json", no_header);
+	if (x->nbody + n > most) {
+		x->call.body.n = 0;
 	} else {
-		return false;
+		rt_text_bytes(&x->call.body, from, n);
 	}
-	return true;
+	x->nbody += n;
+	return x->nbody <= most * RT_HTTP_DROPS;
+}
+
+static enum MHD_Result
+end_request(struct http_exchange *x)
+{
+	struct rt_path_answer a;
+
+	if (x->nbody > (size_t)x->http->o.body_bytes) {
+		rt_path_too_large(&x->call, &a);
+	} else {
+		rt_path_answer(&x->call, &a);
+	}
+	return send_answer(x, &a);
 }
 
 static enum MHD_Result
@@ -522,7 +255,6 @@ on_request(void *user, struct MHD_Connection *connection, const char *path,
 {
 	struct rt_http *h = user;
 	struct http_exchange *x = *mine;
-	enum MHD_Result result = MHD_YES;
 
 	(void)version;
 	if (!x) {
@@ -532,21 +264,19 @@ on_request(void *user, struct MHD_Connection *connection, const char *path,
 		}
 		*x = (struct http_exchange){ .http = h,
 			.connection = connection,
-			.body.alloc = rt_alloc_or_libc(NULL) };
+			.call = { .service = h->service, .o = &h->o,
+				  .body.alloc = rt_alloc_or_libc(NULL) } };
 		*mine = x;
 		atomic_fetch_add(&h->open, 1);
-		is_refused_early(x, method, path, &result);
-		return result;
+		return begin_request(x, method, path);
 	}
 	if (*n > 0) {
-		if (x->body.n + *n > (size_t)h->o.body_bytes) {
-			return MHD_NO;
-		}
-		rt_text_bytes(&x->body, upload, *n);
+		bool ok = add_body(x, upload, *n);
+
 		*n = 0;
-		return MHD_YES;
+		return ok ? MHD_YES : MHD_NO;
 	}
-	return x->route->answer(x);
+	return end_request(x);
 }
 
 static void
@@ -562,7 +292,7 @@ on_end(void *user, struct MHD_Connection *connection, void **mine,
 		if (x->reply) {
 			rt_service_leave(x->http->service, x->reply);
 		}
-		rt_text_release(&x->body);
+		rt_text_release(&x->call.body);
 		atomic_fetch_sub(&x->http->open, 1);
 		free(x);
 	}

@@ -11,6 +11,9 @@ struct rt_http;
 #define RT_HTTP_STACK (256 << 10)	/* bytes, of a connection's thread */
 #define RT_HTTP_POOL (32 << 10)		/* of what it receives and sends */
 #define RT_HTTP_BLOCK 4096		/* of a stream, at a time */
+/* Bodies that are too large are read up to so many times their size, so that
+ * clients which do not look before all is sent are told, too. */
+#define RT_HTTP_DROPS 16
 /* Of a connection, beside the body of its request. */
 #define RT_HTTP_CLIENT_BYTES (RT_HTTP_STACK + RT_HTTP_POOL + RT_HTTP_BLOCK)
 

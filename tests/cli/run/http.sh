@@ -186,7 +186,8 @@ gets 400 "'prompt' has 500 tokens, and this model's maximum context length is \
 	"{\"prompt\":[\"a\",\"$long\"]}"
 gets 404 '"code":"model_not_found"' $c '{"prompt":"a","model":"other"}'
 gets 404 "no model 'other': this is fake" $c '{"prompt":"a","model":"other"}'
-gets 404 'nothing here' /v1/nothing '{}'
+gets 404 "there is nothing at '/v1/embeddings': /v1/completions," \
+	/v1/embeddings '{}'
 gets 400 '"param":"top_p"' $c '{"prompt":"a","top_p":2}'
 gets 400 '"param":null' $c '{"prompt":"a","promt":2}'
 curl -sS -m 60 "$url/v1/models/fake" | grep -q '^{"id":"fake","object":"model"' ||
@@ -197,9 +198,19 @@ gets 405 'asked with GET' /health '{}'
 curl -sS -m 60 -d '{}' "$url$c" | grep -q 'Content-Type: application/json' ||
 	bad 'a form was taken for JSON'
 head -c 5000000 /dev/zero | tr '\0' a >huge
-gets 413 'too large' $c @huge
-curl -sS -m 60 -o out -H "$json" -H 'Transfer-Encoding: chunked' \
-	--data-binary @huge "$url$c" 2>err
+large='the request is too large: its body may have 4194304 bytes'
+gets 413 "$large" $c @huge
+# also those that send all before they read an answer
+gets 413 "$large" $c @huge -H 'Expect:'
+gets 413 "$large" $c @huge -H 'Transfer-Encoding: chunked'
+small='{"prompt":"a","max_tokens":2}'
+json='Content-Type: application/jsonx'
+gets 415 'a request is JSON' $c "$small"
+json='Content-Type: Application/JSON; charset=utf-8'
+gets 200 '"text"' $c "$small"
+json='Content-Type: application/json'
+gets 400 'this has several' $c "$small" -H "Content-Length: ${#small}" \
+	-H 'Transfer-Encoding: chunked'
 for size in 1 7 30 100 1000 20000; do
 	head -c $size /dev/urandom >garbage
 	gets 400 error $c @garbage
@@ -272,7 +283,6 @@ done
 
 # ---- nothing leaks ----
 
-small='{"prompt":"a","max_tokens":2}'
 memory()
 {
 	ask "$c?[1-$1]" "$small"
