@@ -36,7 +36,12 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/dot/cpu_dot_stream.h \
 	%D%/cpu/dot/cpu_dot_stream_line.c \
 	%D%/cpu/dot/cpu_dot_stream_sums.c \
+	%D%/cpu/dot/cpu_dot_stretches.c \
 	%D%/cpu/dot/cpu_dot_tile.c \
+	%D%/cpu/dot/cpu_dot_tile.h \
+	%D%/cpu/dot/cpu_dot_tile_ahead.c \
+	%D%/cpu/dot/cpu_dot_tile_amx.c \
+	%D%/cpu/dot/cpu_dot_unit.c \
 	%D%/cpu/dot/cpu_dot_view.c \
 	%D%/cpu/dot/cpu_dot_widen.c \
 	%D%/cpu/cpu_experts.c \

@@ -69,7 +69,7 @@ struct ll_value *dot_factor_at(struct ll *l, const struct cg_factor *f,
 			       int which, struct ll_value *i,
 			       struct dot_size size);
 
-/* ---- cpu_dot_tile.c: the microkernel ------------------------------------ */
+/* ---- cpu_dot_unit.c: units and their instructions ------------------------ */
 
 enum dot_kind {
 	DOT_FMA,		/* words are f32 */
@@ -112,15 +112,6 @@ dot_nr(const struct dot_unit *u)
 {
 	return (int64_t)u->nv * u->lanes;
 }
-/*
- * The function void (a, b, c, words, ldc, add, next, next_ld, lines, nlines,
- * rows, cols), and of a unit with panels (.., apart), the bytes from one to the
- * next: c[rows][cols] becomes the product of two panels, or is
- * increased by it if `add`.  Meanwhile it prefetches `mr` rows at `next`, and
- * `mr` times `nlines` cache lines whose addresses are listed at `lines`.  ldc
- * and next_ld are bytes from row to row.  It is emitted once.
- */
-struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
 /* sum + a b, of vectors of words. */
 struct ll_value *dot_multiply_add(struct ll *l, const struct dot_unit *u,
 				  struct ll_value *a, struct ll_value *b,
@@ -137,6 +128,18 @@ void dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
 /* Sets up and releases the unit's tiles, around their use in a step. */
 void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
 void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
+
+/* ---- cpu_dot_tile*.c: the microkernel ------------------------------------ */
+
+/*
+ * The function void (a, b, c, words, ldc, add, next, next_ld, lines, nlines,
+ * rows, cols), and of a unit with panels (.., apart), the bytes from one to the
+ * next: c[rows][cols] becomes the product of two panels, or is
+ * increased by it if `add`.  Meanwhile it prefetches `mr` rows at `next`, and
+ * `mr` times `nlines` cache lines whose addresses are listed at `lines`.  ldc
+ * and next_ld are bytes from row to row.  It is emitted once.
+ */
+struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
 
 /* ---- cpu_dot_widen.c: weights of 8 and 4 bits ---------------------------- */
 

@@ -3,11 +3,10 @@
  * vectors are loaded as they are, and lie in one direction, so that processors
  * prefetch them.  Sums have the order of cpu_dot_stream.c.
  */
-#include "codegen/cpu/dot/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot_stream.h"
 
 #include <string.h>
 
-#define MOST_SUMS 24	/* in registers */
 #define MOST_PANELS 4	/* that are read at once */
 
 /*
@@ -42,19 +41,9 @@ dot_panel_at(const struct dot *d, struct ll_value *at, struct ll_value *column,
 	return ll_plus(l, at, ll_mul_n(l, k, dot_word_bytes(&d->unit)));
 }
 
-struct panels {
-	struct ll *l;
-	const struct dot_unit *u;
-	const struct dot_stream *s;
-	uint32_t nv;		/* panels */
-	struct ll_value *a, *b, *to;	/* parameters */
-	bool has_tables;	/* that widen 8 bits */
-	struct ll_value *tables[DOT_TABLES];
-};
-
 /* Panel v of what begins at `first`. */
 static struct ll_value *
-panel_at(const struct panels *x, struct ll_value *first, int64_t v)
+panel_at(const struct stream *x, struct ll_value *first, int64_t v)
 {
 	return ll_plus_n(x->l, first, v * x->u->lanes * x->s->row_bytes);
 }
@@ -67,7 +56,7 @@ panel_at(const struct panels *x, struct ll_value *first, int64_t v)
  * of all rows would take as many registers.
  */
 static void
-one_word(const struct panels *x, struct ll_value *a,
+one_word(const struct stream *x, struct ll_value *a,
 	 struct ll_value *vec[MOST_PANELS][4], uint32_t i,
 	 struct ll_value **sum)
 {
@@ -89,7 +78,7 @@ one_word(const struct panels *x, struct ll_value *a,
 
 /* The vector of B at `b` as words of the unit; prefetches another one. */
 static void
-load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
+load_words(const struct stream *x, struct ll_value *b, struct ll_value **out)
 {
 	enum ll_base word = x->u->kind == DOT_FMA && x->u->parts == 1
 		? LL_F32 : LL_I32;
@@ -113,7 +102,7 @@ load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
 }
 
 static void
-find_tables(struct panels *x)
+find_tables(struct stream *x)
 {
 	x->has_tables = x->s->base == LL_I8 &&
 			dot_has_tables(x->l, x->u, x->s->dtype);
@@ -124,7 +113,7 @@ find_tables(struct panels *x)
 
 /* The same of all words of the vectors at `b`, which is that of panel 0. */
 static void
-one_load(const struct panels *x, struct ll_value *a, struct ll_value *b,
+one_load(const struct stream *x, struct ll_value *a, struct ll_value *b,
 	 struct ll_value **sum)
 {
 	struct ll_value *vec[MOST_PANELS][4];
@@ -141,7 +130,7 @@ one_load(const struct panels *x, struct ll_value *a, struct ll_value *b,
 
 /* Sums over so many words, of A from `a` on and of B from `b` on. */
 static void
-sum_words(const struct panels *x, struct ll_value *a, struct ll_value *b,
+sum_words(const struct stream *x, struct ll_value *a, struct ll_value *b,
 	  struct ll_value *words, struct ll_value **sum)
 {
 	const struct ll_type vec = ll_type(LL_F32, x->u->lanes);
@@ -167,41 +156,12 @@ sum_words(const struct panels *x, struct ll_value *a, struct ll_value *b,
 	memcpy(sum, k.at, n * sizeof *sum);
 }
 
-/* Stretches are added in their order. */
-static void
-in_vectors(const struct panels *x)
-{
-	const struct ll_type vec = ll_type(LL_F32, x->u->lanes);
-	int64_t depth = x->s->depth, per = x->u->per_word;
-	int64_t panel = 4 * dot_panel_words_of(x->u, depth) * x->s->rows;
-	struct ll_value *sum[MOST_SUMS], *from, *n, *to, *first, *all;
-	struct ll *l = x->l;
-	struct ll_loop q;
-	uint32_t i;
-
-	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, (x->s->k + depth - 1) / depth),
-		1, NULL, 0);
-	from = ll_mul_n(l, q.i, depth);
-	n = ll_min(l, ll_i64(l, depth), ll_sub(l, ll_i64(l, x->s->k), from));
-	from = ll_mul_n(l, ll_div_n(l, from, per), dot_word_bytes(x->u));
-	from = ll_plus(l, x->b, from);
-	n = ll_div_n(l, n, per);
-	sum_words(x, ll_plus(l, x->a, ll_mul_n(l, q.i, panel)), from, n, sum);
-	first = ll_test(l, LL_EQ, q.i, ll_i64(l, 0));
-	for (i = 0; i < x->nv * x->s->rows; i++) {
-		to = ll_plus_n(l, x->to, 4 * (int64_t)i * x->u->lanes);
-		all = ll_add(l, sum[i], ll_load(l, vec, to));
-		ll_store(l, ll_select(l, first, sum[i], all), to);
-	}
-	ll_loop_end(l, &q, NULL);
-}
-
 /* ---- in AMX tiles ---- */
 
 /* 16 words of a panel are a right operand.  The left one is A, a row's 16 words
  * after another's. */
 static void
-in_tiles(const struct panels *x)
+in_tiles(const struct stream *x)
 {
 	struct ll_value *at, *tile;
 	struct ll *l = x->l;
@@ -238,7 +198,7 @@ in_tiles(const struct panels *x)
 
 /* The panel at `from` becomes words at `to`, in one of the unit's panels. */
 static void
-widen_panel(const struct panels *x, struct ll_value *from, struct ll_value *to,
+widen_panel(const struct stream *x, struct ll_value *from, struct ll_value *to,
 	    struct ll_value *words)
 {
 	int64_t row = 4 * dot_nr(x->u);
@@ -264,7 +224,7 @@ dot_panel_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	const struct ll_type types[] = { ptr, ptr, n, n, n, n };
 	struct dot_stream s = { .base = p->base, .dtype = p->dtype };
 	struct dot_unit u = *p->unit;
-	struct panels x = { .l = c->ll, .u = &u, .s = &s };
+	struct stream x = { .l = c->ll, .u = &u, .s = &s };
 	int64_t bytes = dot_size_along(p->base, p->dtype).bytes, column;
 	struct ll_value *f, *words, *from, *to;
 	struct ll *l = c->ll;
@@ -299,7 +259,7 @@ dot_panel_sums(struct cg_cpu *c, const struct dot_unit *u,
 	       const struct dot_stream *s, uint32_t nv)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), types[] = { p, p, p };
-	struct panels x = { .l = c->ll, .u = u, .s = s, .nv = nv };
+	struct stream x = { .l = c->ll, .u = u, .s = s, .nv = nv };
 	struct ll_value *f;
 
 	f = ll_func(c->ll, arena_printf(c->a, "panels%u", c->nfuncs++),
@@ -312,7 +272,7 @@ dot_panel_sums(struct cg_cpu *c, const struct dot_unit *u,
 	if (u->kind == DOT_TILES) {
 		in_tiles(&x);
 	} else {
-		in_vectors(&x);
+		dot_stream_stretches(&x, dot_word_bytes(u), sum_words);
 	}
 	ll_return(c->ll, NULL);
 	return f;

@@ -1,5 +1,6 @@
 /*
- * Private to cpu_dot_stream*.c: sums of few rows.
+ * Private to cpu_dot_stream*.c, cpu_dot_stretches.c and cpu_dot_panels.c: sums
+ * of few rows.
  */
 #ifndef CPU_DOT_STREAM_H
 #define CPU_DOT_STREAM_H
@@ -9,6 +10,7 @@
 #define STREAM_ROWS 8	/* at most; with AMX twice as many */
 #define STREAM_LANES 16	/* these transpose a line at once */
 #define STREAM_LINE 64	/* bytes of a row that are read together */
+#define STREAM_SUMS 24	/* vectors of sums in registers, at most */
 #define STREAM_PART 16 /* bytes that are transposed together, by 8 lanes */
 
 /* What the function of a group's sums is emitted from. */
@@ -84,6 +86,17 @@ void dot_stream_last(const struct stream *x, struct step *t);
 /* The function void (a, b, to) for a group of nv vectors. */
 struct ll_value *dot_stream_sums(struct cg_cpu *c, const struct dot_unit *u,
 				 const struct dot_stream *s, uint32_t nv);
+
+/* ---- the order of sums in registers (cpu_dot_stretches.c) --------------- */
+
+/* Sums over so many words, of A from `a` on and of B from `b` on. */
+typedef void dot_stream_words_fn(const struct stream *x, struct ll_value *a,
+				 struct ll_value *b, struct ll_value *words,
+				 struct ll_value **sum);
+/* Sums of all stretches, which become a vector for each row at `to` of each
+ * vector of columns; B has so many bytes from word to word. */
+void dot_stream_stretches(const struct stream *x, int64_t word_bytes,
+			  dot_stream_words_fn *sum_words);
 
 /* ---- B is contiguous along columns (cpu_dot_stream_across.c) ------------ */
 

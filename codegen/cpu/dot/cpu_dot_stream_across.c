@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define MOST_SUMS 16	/* in registers, beside what they are made of */
+#define SUMS 16		/* in registers, beside what they are made of */
 #define MOST_VECTORS 8
 #define AHEAD_ROWS 16	/* of B that are prefetched in advance */
 
@@ -16,7 +16,7 @@
 uint32_t
 dot_across_at_once(const struct dot_unit *u, uint32_t rows)
 {
-	uint32_t n = (u->lanes == STREAM_LANES ? MOST_SUMS : MOST_SUMS / 2) /
+	uint32_t n = (u->lanes == STREAM_LANES ? SUMS : SUMS / 2) /
 		     rows;
 
 	return n > MOST_VECTORS ? MOST_VECTORS : n > 0 ? n : 1;
@@ -91,53 +91,24 @@ one_word(const struct stream *x, struct ll_value *a, struct ll_value *b,
 	}
 }
 
-/* Sums of a stretch of n elements, of A from `a` on and of B from `b` on. */
+/* Sums over so many words, of A from `a` on and of B from `b` on. */
 static void
-one_stretch(const struct stream *x, struct ll_value *a, struct ll_value *b,
-	    struct ll_value *n, struct ll_value **sum)
+sum_words(const struct stream *x, struct ll_value *a, struct ll_value *b,
+	  struct ll_value *words, struct ll_value **sum)
 {
 	uint32_t sums = x->nv * x->s->rows, i;
-	int64_t per = x->u->per_word;
 	struct ll *l = x->l;
 	struct ll_loop k;
 
 	for (i = 0; i < sums; i++) {
 		sum[i] = ll_zero(l, ll_type(LL_F32, x->u->lanes));
 	}
-	ll_loop(l, &k, ll_i64(l, 0), ll_div_n(l, n, per), 1, sum, sums);
+	ll_loop(l, &k, ll_i64(l, 0), words, 1, sum, sums);
 	a = ll_plus(l, a, ll_mul_n(l, k.i, 4 * x->s->rows));
-	b = ll_plus(l, b, ll_mul_n(l, k.i, per * x->s->k_bytes));
+	b = ll_plus(l, b, ll_mul_n(l, k.i, x->u->per_word * x->s->k_bytes));
 	one_word(x, a, b, k.at, sum);
 	ll_loop_end(l, &k, sum);
 	memcpy(sum, k.at, sums * sizeof *sum);
-}
-
-/* Stretches are added in their order. */
-static void
-all_stretches(const struct stream *x)
-{
-	const struct ll_type vec = ll_type(LL_F32, x->u->lanes);
-	int64_t depth = x->s->depth, k = x->s->k;
-	int64_t panel = 4 * dot_panel_words_of(x->u, depth) * x->s->rows;
-	struct ll_value *sum[MOST_SUMS], *from, *n, *to, *first, *all, *a;
-	struct ll *l = x->l;
-	struct ll_loop q;
-	uint32_t i;
-
-	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, (k + depth - 1) / depth), 1,
-		NULL, 0);
-	from = ll_mul_n(l, q.i, depth);
-	n = ll_min(l, ll_i64(l, depth), ll_sub(l, ll_i64(l, k), from));
-	from = ll_plus(l, x->b, ll_mul_n(l, from, x->s->k_bytes));
-	a = ll_plus(l, x->a, ll_mul_n(l, q.i, panel));
-	one_stretch(x, a, from, n, sum);
-	first = ll_test(l, LL_EQ, q.i, ll_i64(l, 0));
-	for (i = 0; i < x->nv * x->s->rows; i++) {
-		to = ll_plus_n(l, x->to, 4 * (int64_t)i * x->u->lanes);
-		all = ll_add(l, sum[i], ll_load(l, vec, to));
-		ll_store(l, ll_select(l, first, sum[i], all), to);
-	}
-	ll_loop_end(l, &q, NULL);
 }
 
 struct ll_value *
@@ -154,7 +125,7 @@ dot_across_sums(struct cg_cpu *c, const struct dot_unit *u,
 	x.a = ll_param(c->ll, f, 0);
 	x.b = ll_param(c->ll, f, 1);
 	x.to = ll_param(c->ll, f, 2);
-	all_stretches(&x);
+	dot_stream_stretches(&x, u->per_word * s->k_bytes, sum_words);
 	ll_return(c->ll, NULL);
 	return f;
 }

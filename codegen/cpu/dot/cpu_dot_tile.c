@@ -5,130 +5,13 @@
  * their triples, as in most models, are whole tiles.  With 16 registers a tile
  * has four rows by three vectors.
  */
-#include "codegen/cpu/dot/cpu_dot.h"
+#include "codegen/cpu/dot/cpu_dot_tile.h"
 
 #include <string.h>
 
-#define UNROLL 4
-#define VECTORS 3	/* of a tile's row; in AMX it has two */
 #define AHEAD 2048	/* bytes of a panel of A: a microsecond or less */
-/*
- * Steps of AMX take 64 cycles each at best, so four are about the latency of
- * the third-level cache.
- */
-#define TILES_AHEAD 4
-
-struct dot_unit
-dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
-{
-	struct dot_unit u = { .kind = DOT_FMA, .nv = VECTORS, .per_word = 1,
-			      .words = UNROLL, .parts = 1 };
-
-	u.lanes = ll_lanes(c->ll, LL_F32);
-	u.mr = u.lanes == 16 ? 8 : 4;
-	if (dtype != IR_BF16) {
-		return u;
-	}
-	if (ll_has(c->ll, "amx-bf16") && ll_has(c->ll, "amx-tile")) {
-		return (struct dot_unit){
-			.kind = DOT_TILES, .lanes = 16, .mr = 32, .nv = 2,
-			.per_word = 2, .words = 16, .parts = 1
-		};
-	}
-	if (ll_gains(c->ll, "avx512bf16") && u.lanes == 16) {
-		u.kind = DOT_PAIRS;
-		u.per_word = 2;
-	}
-	return u;
-}
-
-void
-dot_set_panels(struct dot_unit *u, bool panels, enum ll_base base)
-{
-	u->panels = panels;
-	u->parts = !panels ? 1 : base == LL_I8 ? 4 / u->per_word
-		: base == LL_BF16 && u->kind == DOT_FMA ? 2 : 1;
-	/* of 16 registers some hold what is widened for the next word */
-	if (u->kind != DOT_TILES) {
-		u->nv = base == LL_BF16 && u->parts == 2 && u->lanes < 16
-			? VECTORS - 1 : VECTORS;
-	}
-}
-
-/* AMX sums up over all of k, which groups cut: it gets scaled numbers. */
-struct dot_unit
-dot_int4_unit(struct cg_cpu *c, enum ir_dtype dtype)
-{
-	struct dot_unit u = dot_unit(c, dtype);
-
-	u.scaled = u.kind != DOT_TILES;
-	return u;
-}
 
 /* ---- in vector registers ---- */
-
-struct dot_tile {
-	struct ll *l;
-	const struct dot_unit *u;
-	uint32_t nv;		/* vectors; at the right end fewer */
-	struct ll_value *a, *b, *c, *words, *ldc, *add;
-	struct ll_value *next, *next_ld, *lines, *nlines;
-	struct ll_value *apart;	/* panels of B: from one to the next */
-};
-
-/* Bytes of B from word to word, and where vector v of a word is. */
-static int64_t
-word_bytes(const struct dot_tile *t)
-{
-	return t->u->panels ? dot_word_bytes(t->u) : 4 * dot_nr(t->u);
-}
-
-static struct ll_value *
-vector_at(const struct dot_tile *t, struct ll_value *word, uint32_t v)
-{
-	return t->u->panels ? ll_plus(t->l, word, ll_mul_n(t->l, t->apart, v))
-			    : ll_plus_n(t->l, word, 4 * v * t->u->lanes);
-}
-
-struct ll_value *
-dot_multiply_add(struct ll *l, const struct dot_unit *u, struct ll_value *a,
-		 struct ll_value *b, struct ll_value *sum)
-{
-	const struct ll_type pairs = ll_type(LL_BF16, 2 * u->lanes);
-	struct ll_value *args[3] = { sum, a, b };
-
-	if (u->kind == DOT_FMA && ll_has(l, "fma")) {
-		return ll_fma(l, a, b, sum);
-	}
-	if (u->kind == DOT_FMA) {	/* LLVM would call a library */
-		return ll_add(l, ll_bin(l, LL_MUL, a, b), sum);
-	}
-	args[1] = ll_bits(l, a, pairs);
-	args[2] = ll_bits(l, b, pairs);
-	return ll_intrinsic(l, "llvm.x86.avx512bf16.dpbf16ps.512",
-			    ll_type(LL_F32, u->lanes), args, 3);
-}
-
-struct ll_value *
-dot_scale_add(struct ll *l, struct ll_value *sum, struct ll_value *scale,
-	      struct ll_value *to)
-{
-	return ll_has(l, "fma") ? ll_fma(l, sum, scale, to)
-				: ll_add(l, ll_bin(l, LL_MUL, sum, scale), to);
-}
-
-/* A bf16 is the upper half of a float; of a pair the first one is below. */
-void
-dot_split(struct ll *l, struct ll_value *pairs, struct ll_value *out[2])
-{
-	const struct ll_type t = ll_typeof(l, pairs);
-	const struct ll_type f32 = ll_type(LL_F32, t.lanes);
-	struct ll_value *upper = ll_int(l, t, -(int64_t)0x10000);
-
-	out[0] = ll_bin(l, LL_SHL, pairs, ll_int(l, t, 16));
-	out[0] = ll_bits(l, out[0], f32);
-	out[1] = ll_bits(l, ll_bin(l, LL_AND, pairs, upper), f32);
-}
 
 /* Word i of both panels. */
 static void
@@ -139,9 +22,9 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	struct ll_value *bv[4], *av;
 	uint32_t per = t->u->parts, r, v;
 
-	b = ll_plus_n(t->l, b, i / per * per * word_bytes(t));
+	b = ll_plus_n(t->l, b, i / per * per * dot_tile_word_bytes(t));
 	for (v = 0; v < t->nv; v++) {
-		struct ll_value *at = vector_at(t, b, v), *half[2];
+		struct ll_value *at = dot_tile_vector_at(t, b, v), *half[2];
 
 		if (t->u->panels && i % per == 0) {
 			ll_prefetch(t->l, ll_plus_n(t->l, at,
@@ -214,42 +97,6 @@ put_sums(const struct dot_tile *t, struct ll_value *const *sum, bool add)
 	}
 }
 
-/*
- * Prefetches a part of what is far away, in each of as many stretches of the
- * loop as the tile has rows: all at once it would delay everything else that
- * misses the first-level cache.  Of the tensor that is added to, these are the
- * next tile's rows, as this tile's would come too late if k is short.
- */
-static void
-prefetch_row(const struct dot_tile *t, struct ll_value *r)
-{
-	struct ll *l = t->l;
-	struct ll_value *row, *lines;
-	struct ll_loop i;
-	uint32_t v;
-
-	row = ll_plus(l, t->next, ll_bin(l, LL_MUL, r, t->next_ld));
-	lines = ll_plus(l, t->lines,
-			ll_mul_n(l, ll_bin(l, LL_MUL, r, t->nlines), 8));
-	for (v = 0; v < t->nv; v++) {
-		ll_prefetch(l, ll_plus_n(l, row, 4 * v * t->u->lanes));
-	}
-	ll_loop(l, &i, ll_i64(l, 0), t->nlines, 1, NULL, 0);
-	ll_prefetch(l, ll_load(l, ll_type(LL_PTR, 1),
-			       ll_plus(l, lines, ll_mul_n(l, i.i, 8))));
-	ll_loop_end(l, &i, NULL);
-}
-
-/* Words of a stretch, of which there are as many as the tile has rows. */
-static struct ll_value *
-stretch_words(const struct dot_tile *t, struct ll_value *all)
-{
-	int64_t each = (int64_t)t->u->mr * t->u->words;
-
-	all = ll_add(t->l, all, ll_i64(t->l, each - 1));
-	return ll_mul_n(t->l, ll_div_n(t->l, all, each), t->u->words);
-}
-
 /* Words `from` to before `to` of both panels. */
 static void
 words(const struct dot_tile *t, struct ll_value *from, struct ll_value *to,
@@ -263,7 +110,7 @@ words(const struct dot_tile *t, struct ll_value *from, struct ll_value *to,
 
 	ll_loop(l, &k, from, to, u->words, sum, n);
 	a = ll_plus(l, t->a, ll_mul_n(l, k.i, 4 * u->mr));
-	b = ll_plus(l, t->b, ll_mul_n(l, k.i, word_bytes(t)));
+	b = ll_plus(l, t->b, ll_mul_n(l, k.i, dot_tile_word_bytes(t)));
 	for (i = 0; i < 4 * u->mr * u->words; i += 64) {
 		ll_prefetch(l, ll_plus_n(l, a, AHEAD + i));
 	}
@@ -282,7 +129,7 @@ add_up(const struct dot_tile *t, uint32_t first, uint32_t end,
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
-	struct ll_value *step = stretch_words(t, t->words), *from, *to;
+	struct ll_value *step = dot_tile_stretch_words(t, t->words), *from, *to;
 	uint32_t n = u->mr * t->nv, k;
 	struct ll_loop r;
 
@@ -290,7 +137,7 @@ add_up(const struct dot_tile *t, uint32_t first, uint32_t end,
 		sum[k] = ll_zero(l, ll_type(LL_F32, u->lanes));
 	}
 	ll_loop(l, &r, ll_i64(l, first), ll_i64(l, end), 1, sum, n);
-	prefetch_row(t, r.i);
+	dot_tile_prefetch_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
 	to = ll_min(l, t->words, ll_add(l, from, step));
 	memcpy(sum, r.at, n * sizeof *sum);
@@ -335,202 +182,6 @@ in_vectors(const struct dot_tile *t)
 	ll_return(t->l, NULL);
 }
 
-/* ---- in AMX tiles: 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B ---- */
-
-void
-dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
-	struct ll_value *at, struct ll_value *apart)
-{
-	struct ll_value *args[5];
-	uint32_t n;
-
-	for (n = 0; n < ntiles; n++) {
-		args[n] = ll_int(l, ll_type(LL_I8, 1), tiles[n]);
-	}
-	if (at) {
-		args[n++] = at;
-		args[n++] = apart;
-	}
-	ll_intrinsic(l, name, ll_type(LL_VOID, 1), args, n);
-}
-
-static struct ll_value *
-tile_of_c(const struct dot_tile *t, int r, int v)
-{
-	struct ll_value *row = ll_plus(t->l, t->c,
-				       ll_mul_n(t->l, t->ldc, 16 * r));
-
-	return ll_plus_n(t->l, row, 64 * v);
-}
-
-static void
-each_sum(const struct dot_tile *t, const char *name, bool memory)
-{
-	int r, v;
-
-	for (r = 0; r < 2; r++) {
-		for (v = 0; v < (int)t->nv; v++) {
-			int sum = 2 * r + v;
-
-			dot_amx(t->l, name, &sum, 1,
-			    memory ? tile_of_c(t, r, v) : NULL, t->ldc);
-		}
-	}
-}
-
-/* The tile of A, 0 or 1, or of B whose first word along k is word k. */
-static void
-load_a(const struct dot_tile *t, int r, struct ll_value *k)
-{
-	struct ll_value *at = ll_plus(t->l, t->a, ll_mul_n(t->l, k,
-							  4 * t->u->mr));
-
-	dot_amx(t->l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
-	    ll_plus_n(t->l, at, 1024 * r), ll_i64(t->l, 64));
-}
-
-static void
-load_b(const struct dot_tile *t, int v, struct ll_value *k)
-{
-	int64_t row = word_bytes(t);
-	struct ll_value *at = ll_plus(t->l, t->b, ll_mul_n(t->l, k, row));
-
-	dot_amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
-	    vector_at(t, at, (uint32_t)v), ll_i64(t->l, row));
-}
-
-/*
- * Prefetches the i-th of n parts of a step's lines of both panels, some steps
- * ahead: at least one of them was packed by another step.
- */
-static void
-prefetch_panels(const struct dot_tile *t, struct ll_value *k, uint32_t i,
-		uint32_t n)
-{
-	int64_t row[3] = { 4 * t->u->mr, word_bytes(t), word_bytes(t) };
-	struct ll_value *panel[3] = { t->a, t->b, t->b }, *at;
-	int64_t bytes, line;
-	int which, panels = t->u->panels ? 1 + (int)t->nv : 2;
-
-	panel[2] = panels == 3 ? vector_at(t, t->b, 1) : t->b;
-	for (which = 0; which < panels; which++) {
-		bytes = row[which] * t->u->words;
-		at = ll_plus(t->l, panel[which], ll_mul_n(t->l, k, row[which]));
-		at = ll_plus_n(t->l, at, TILES_AHEAD * bytes);
-		for (line = bytes * i / n; line < bytes * (i + 1) / n;
-		     line += 64) {
-			ll_prefetch(t->l, ll_plus_n(t->l, at, line));
-		}
-	}
-}
-
-/*
- * The products of step k.  Each tile is loaded for step `next` as soon as no
- * product of step k uses it: there are only eight, and loads run beside
- * products.
- */
-static void
-products(const struct dot_tile *t, struct ll_value *k, struct ll_value *next)
-{
-	uint32_t r, v;
-
-	for (r = 0; r < 2; r++) {
-		for (v = 0; v < t->nv; v++) {
-			const int tiles[] = { (int)(2 * r + v), (int)(4 + r),
-					      (int)(6 + v) };
-
-			dot_amx(t->l, "llvm.x86.tdpbf16ps", tiles, 3, NULL,
-				NULL);
-			if (next && r == 1) {
-				load_b(t, (int)v, next);
-			}
-			if (next) {
-				prefetch_panels(t, k, r * t->nv + v, 2 * t->nv);
-			}
-		}
-		if (next) {
-			load_a(t, (int)r, next);
-		}
-	}
-}
-
-/* A loop of stretches, as with vectors; the last step loads nothing. */
-static void
-tile_steps(const struct dot_tile *t)
-{
-	const struct dot_unit *u = t->u;
-	struct ll *l = t->l;
-	struct ll_value *last = ll_sub(l, t->words, ll_i64(l, u->words));
-	struct ll_value *step, *from, *to, *zero = ll_i64(l, 0);
-	struct ll_loop r, k;
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		load_a(t, i, zero);
-		if (i < (int)t->nv) {
-			load_b(t, i, zero);
-		}
-	}
-	step = stretch_words(t, last);
-	ll_loop(l, &r, zero, ll_i64(l, u->mr), 1, NULL, 0);
-	prefetch_row(t, r.i);
-	from = ll_bin(l, LL_MUL, r.i, step);
-	to = ll_min(l, last, ll_add(l, from, step));
-	ll_loop(l, &k, from, to, u->words, NULL, 0);
-	products(t, k.i, ll_add(l, k.i, ll_i64(l, u->words)));
-	ll_loop_end(l, &k, NULL);
-	ll_loop_end(l, &r, NULL);
-	products(t, last, NULL);
-}
-
-static void
-in_tiles(const struct dot_tile *t)
-{
-	struct ll *l = t->l;
-	struct ll_block *more = ll_block(l, NULL, "more");
-	struct ll_block *fresh = ll_block(l, NULL, "fresh");
-	struct ll_block *sums = ll_block(l, NULL, "sums");
-
-	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
-	ll_at(l, more);
-	each_sum(t, "llvm.x86.tileloadd64", true);
-	ll_jump(l, sums);
-	ll_at(l, fresh);
-	each_sum(t, "llvm.x86.tilezero", false);
-	ll_jump(l, sums);
-	ll_at(l, sums);
-	tile_steps(t);
-	each_sum(t, "llvm.x86.tilestored64", true);
-	ll_return(l, NULL);
-}
-
-void
-dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u)
-{
-	uint8_t config[64] = { 1 };	/* the palette of 8 tiles */
-	struct ll_value *at;
-	int i;
-
-	if (u->kind != DOT_TILES) {
-		return;
-	}
-	for (i = 0; i < 8; i++) {
-		config[16 + 2 * i] = 64;	/* bytes of a row, u16 */
-		config[48 + i] = 16;		/* rows */
-	}
-	at = ll_bytes(c->ll, config, sizeof config);
-	ll_intrinsic(c->ll, "llvm.x86.ldtilecfg", ll_type(LL_VOID, 1), &at, 1);
-}
-
-void
-dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u)
-{
-	if (u->kind == DOT_TILES) {
-		ll_intrinsic(c->ll, "llvm.x86.tilerelease",
-			     ll_type(LL_VOID, 1), NULL, 0);
-	}
-}
-
 /* ---- whole tiles, and those at the ends of a matrix ---- */
 
 /* Of the unit's function among those of all units. */
@@ -573,7 +224,7 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 	t.nlines = ll_param(c->ll, f, 9);
 	t.apart = u->panels ? ll_param(c->ll, f, 10) : NULL;
 	if (u->kind == DOT_TILES) {
-		in_tiles(&t);
+		dot_tile_amx(&t);
 	} else {
 		in_vectors(&t);
 	}
