@@ -165,6 +165,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_gradients.c \
 	%D%/price/cost_kernel.c \
 	%D%/price/cost_keys.c \
+	%D%/price/cost_single.c \
 	%D%/price/cost_slots.c \
 	%D%/price/price.c \
 	%D%/price/price.h \

@@ -229,6 +229,57 @@ struct cost_keys {
 struct cost cost_keys(const struct target_device *d,
 		      const struct cost_keys *x);
 
+/* ---- cost_single.c ---------------------------------------------------- */
+
+/* Keys of the shortest part of a query's, and parts of a query at most: where
+ * it has more keys, parts are 2, 4, 8 .. times as long. */
+#define COST_PART 512
+#define COST_PARTS 16
+/* Columns of results that a block with mma makes at most. */
+#define COST_OUT_COLS 128
+
+/*
+ * Attention of a step that serves, on one rank with a GPU: its kernels compute
+ * single queries, heads of one kv head together.  Code generation and prices
+ * both ask here how.
+ */
+struct cost_single {
+	int64_t queries, keys;	/* of the step, of all its sequences */
+	int64_t heads, kv, d, v;
+	/* values are the first numbers of keys, as of latents */
+	bool within;
+};
+
+/* The scratch of its items: each of a query has a slot.  In bytes from the
+ * start, where a number is: how many there are. */
+struct cost_single_scratch {
+	int64_t slots;
+	int64_t items;		/* i32[slots][3]: query, its parts from, to */
+	int64_t first;		/* i32[queries]: the first slot */
+	int64_t count;		/* i32[queries]: slots; 0: it is in a block */
+	int64_t sums;		/* f32[slots][heads][2]: largest score, sum */
+	int64_t results;	/* f32[slots][heads][cols] */
+	int64_t bytes;
+};
+
+/* Keys of a part of a query that sees so many. */
+int64_t cost_part_keys(int64_t keys);
+/* Parts of the columns of results; and all columns of these. */
+int64_t cost_single_outs(const struct cost_single *x);
+int64_t cost_single_cols(const struct cost_single *x);
+/* Whether warps that make parts of the columns may share scores; else each
+ * computes them. */
+bool cost_single_is_wide(const struct cost_single *x);
+/* Whether no query is in a block of queries. */
+bool cost_single_is_always(const struct cost_single *x, bool wide);
+/* Tiles of 16 heads of an item, at most. */
+int64_t cost_single_tiles(const struct cost_single *x, bool wide);
+/* Items for so many multiprocessors, more than which have all parts of a query
+ * each. */
+int64_t cost_single_items(int64_t units);
+struct cost_single_scratch
+cost_single_scratch(const struct cost_single *x, bool always);
+
 /* ---- cost_gradients.c ------------------------------------------------- */
 
 /*

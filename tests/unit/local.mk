@@ -209,6 +209,7 @@ EXTRA_DIST += \
 	%D%/cuda/mutants.def \
 	%D%/cuda/mutants-attention.def \
 	%D%/cuda/mutants-launch.def \
+	%D%/cuda/mutants-single.def \
 	%D%/cuda/t-emulate.h \
 	%D%/data/t-gguf.h \
 	%D%/data/t-safetensors.h \

@@ -62,7 +62,7 @@ forward_mma(struct ca_forward *s, const struct ca_form *form)
 			return true;
 		}
 		ends = arena_printf(s->t->k->c->a, "%s[row0] > 0",
-				    ca_single_at(x, "i32", x->count));
+				    ca_single_at(x, "i32", x->in.count));
 	}
 	return ca_forward_emit(s, ends);
 }

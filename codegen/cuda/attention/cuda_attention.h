@@ -26,7 +26,7 @@
 #define CA_LOG2E 1.4426950408889634
 #define CA_LN2 0.6931471805599453
 #define CA_LEAST "-1e38f"	/* a masked score */
-#define CA_MOST_OUT 128		/* most columns of results of a block */
+#define CA_MOST_OUT COST_OUT_COLS
 
 static inline int64_t
 ca_ceil_div(int64_t n, int64_t of)

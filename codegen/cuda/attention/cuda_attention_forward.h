@@ -27,6 +27,7 @@ struct ca_forward {
 	bool raw;	/* scores are scaled only when they become weights */
 	bool late;	/* sums are rescaled later, by `fades` */
 	bool parts;	/* keys of a query are in parts */
+	bool kept;	/* sums of all parts are in registers; else at `all` */
 	int64_t all;	/* bytes, in shared memory: sums of all parts */
 	bool heads;	/* rows are heads of one query */
 };
@@ -85,21 +86,18 @@ bool ca_forward_emit(struct ca_forward *s, const char *ends);
 
 /* ---- cuda_attention_parts.c --------------------------------------------- */
 
-/* Keys of the shortest part, and parts of a query at most: where it has more
- * keys, parts are 2, 4, 8 .. times as long.  The first one begins at a multiple
- * of CA_PART_UNIT keys. */
-#define CA_PART 512
-#define CA_PARTS 16
+/* Parts have COST_PART keys, or 2, 4, 8 .. times as many.  The first one begins
+ * at a multiple of CA_PART_UNIT keys. */
 #define CA_PART_UNIT 128
 
 /* Whether the keys of each query are in parts: in C text, of
  * ca_part_keys(range) keys each, if it sees keys in a range of so many from the
  * first part's start on. */
 bool ca_has_parts(const struct attn *t);
-/* Reserves shared memory at s->smem for sums of all parts. */
+/* Reserves shared memory at s->smem for sums of all parts, unless they
+ * are kept. */
 void ca_parts_place(struct ca_forward *s);
-/* Declares `all`, a thread's sums of all parts; and sets them to those of
- * none. */
+/* Declares a thread's sums of all parts; and sets them to those of none. */
 void ca_parts_declare(struct ca_forward *s);
 void ca_parts_begin(struct ca_forward *s);
 /* Declares old_by and by, what sums so far and sums of a part are multiplied by

@@ -20,11 +20,11 @@ add_up(struct ca_single *x, struct cu_func *f, int64_t each)
 	cu_line(f, "}");
 	cu_line(f, "for (int i = 0; i < n; i++) {");
 	cu_line(f, "const i64 slot = (i64)(%s[query] + i) * %lld + head;",
-		ca_single_at(x, "i32", x->first), (long long)t->heads);
+		ca_single_at(x, "i32", x->in.first), (long long)t->heads);
 	cu_line(f, "const f32 *sums = %s + 2 * slot;",
-		ca_single_at(x, "f32", x->sums));
+		ca_single_at(x, "f32", x->in.sums));
 	cu_line(f, "const f32 *row = %s + slot * %lld;",
-		ca_single_at(x, "f32", x->results), (long long)x->cols);
+		ca_single_at(x, "f32", x->in.results), (long long)x->cols);
 	cu_line(f, "const f32 had = all_top, more = sums[0];");
 	ca_parts_join(f, t, ca_f32(f, ca_forward_by(&x->s)));
 	cu_line(f, "all_top = top;");
@@ -101,7 +101,7 @@ ca_single_join(struct ca_single *x)
 	cu_line(f, "const int query = row / %lld, head = row %% %lld;",
 		(long long)t->heads, (long long)t->heads);
 	cu_line(f, "const int n = (int)shfl_u32((u32)%s[query], 0);",
-		ca_single_at(x, "i32", x->count));
+		ca_single_at(x, "i32", x->in.count));
 	cu_line(f, "if (n > 0) {");
 	add_up(x, f, each);
 	finish(x, f, each, pitch);

@@ -8,44 +8,9 @@
 #include "codegen/cuda/attention/cuda_attention_single.h"
 
 #define WARPS 8
-#define SHARES 4		/* items for each multiprocessor, at least */
-#define SLOT_BYTES ((int64_t)64 << 20)	/* of all slots */
 /* Queries of a block that see a key, in the mean: with fewer they are single
  * ones. */
 #define DENSE "2.0f"
-
-static int64_t
-reserve(struct ca_single *x, int64_t numbers)
-{
-	return attn_alloc_shared(x->s.t->g, 4 * numbers);
-}
-
-/* Slots for all parts there may be, or for as many as are kept. */
-static int64_t
-slots_of(const struct ca_single *x)
-{
-	const struct attn *t = x->s.t;
-	int64_t parts = t->queries + 4 * ca_ceil_div(t->keys, CA_PART);
-	int64_t each = 4 * t->heads * (x->cols + 2), n = SLOT_BYTES / each;
-
-	parts = parts < t->queries * CA_PARTS ? parts : t->queries * CA_PARTS;
-	n = n < parts ? n : parts;
-	return x->always && n < t->queries ? t->queries : n;
-}
-
-void
-ca_single_place(struct ca_single *x)
-{
-	const struct attn *t = x->s.t;
-
-	x->slots = slots_of(x);
-	x->nitems = reserve(x, 1);
-	x->items = reserve(x, 3 * x->slots);
-	x->first = reserve(x, t->queries);
-	x->count = reserve(x, t->queries);
-	x->sums = reserve(x, 2 * x->slots * t->heads);
-	x->results = reserve(x, x->slots * t->heads * x->cols);
-}
 
 /* ---- text ---- */
 
@@ -123,11 +88,11 @@ find_share(struct cu_func *f, const struct ca_single *x)
 	const struct attn *t = x->s.t;
 
 	cu_line(f, "int most = ca_max(1, (int)((i64)*all * %lld / %lld));",
-		(long long)(t->kv * x->units * x->outs),
-		(long long)(SHARES * t->k->c->units));
+		(long long)(t->kv * ca_single_items_of_kv(x)),
+		(long long)cost_single_items(t->k->c->units));
 	if (x->always) {
 		cu_line(f, "most = *all > %lld ? %d : most;",
-			(long long)x->slots, CA_PARTS);
+			(long long)x->in.slots, COST_PARTS);
 	}
 }
 
@@ -152,11 +117,11 @@ divide_slots(struct cu_func *f, const struct ca_single *x, int64_t blocks)
 	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)blocks);
 	cu_line(f, "const int n = need[i];");
 	cu_line(f, "const int fits = n > 0 && slots + n <= %lld;",
-		(long long)x->slots);
+		(long long)x->in.slots);
 	cu_line(f, "need[i] = fits ? slots : -1;");
 	cu_line(f, "slots += fits ? n : 0;");
 	cu_line(f, "}");
-	cu_line(f, "*%s = slots;", ca_single_at(x, "i32", x->nitems));
+	cu_line(f, "*%s = slots;", ca_single_at(x, "i32", 0));
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");
 }
@@ -179,10 +144,10 @@ list_items(struct cu_func *f, const struct ca_single *x, int64_t blocks)
 	cu_line(f, "}");
 	cu_line(f, "if (at + LANE < behind) {");
 	cu_line(f, "%s[own] = slot + sum - n;",
-		ca_single_at(x, "i32", x->first));
-	cu_line(f, "%s[own] = n;", ca_single_at(x, "i32", x->count));
+		ca_single_at(x, "i32", x->in.first));
+	cu_line(f, "%s[own] = n;", ca_single_at(x, "i32", x->in.count));
 	cu_line(f, "i32 *to_item = %s + 3 * (slot + sum - n);",
-		ca_single_at(x, "i32", x->items));
+		ca_single_at(x, "i32", x->in.items));
 	cu_line(f, "for (int i = 0; i < n; i++) {");
 	cu_line(f, "to_item[3 * i] = own;");
 	cu_line(f, "to_item[3 * i + 1] = i;");
@@ -205,7 +170,7 @@ ca_single_list(struct ca_single *x)
 	f->grid->smem_bytes = 4 * (blocks + 1);
 	cu_comment(f, "%lld queries in blocks of %lld, %lld items at most",
 		   (long long)t->queries, (long long)x->block,
-		   (long long)x->slots);
+		   (long long)x->in.slots);
 	cu_launch_wait(f);
 	cu_line(f, "i32 *need = (i32 *)SMEM, *all = need + %lld;",
 		(long long)blocks);

@@ -18,10 +18,10 @@ ca_has_parts(const struct attn *t)
 	       t->heads_together && t->batches == 1 &&
 	       t->spread[ATTN_KEYS] == UINT32_MAX &&
 	       t->in[ATTN_K].is_selected && t->in[ATTN_V].is_selected &&
-	       t->keys > CA_PART;
+	       t->keys > COST_PART;
 }
 
-/* ---- sums of all parts, in shared memory: each thread's own ---- */
+/* ---- sums of all parts: each thread's own, in shared memory or registers */
 
 static int64_t
 sums_at(const struct ca_forward *s)
@@ -40,14 +40,54 @@ ca_parts_place(struct ca_forward *s)
 {
 	int64_t each = results_at(s) + s->form.mt * s->form.out / 2;
 
+	if (s->kept) {
+		return;
+	}
 	s->all = attn_round_up(s->smem, 16);
 	s->smem = s->all + 4 * s->threads * each;
+}
+
+/* C text: of row i, h the largest score of all parts, and the sum of weights;
+ * and number j, e of its results. */
+static const char *
+most_of(const struct ca_forward *s)
+{
+	return s->kept ? "all_most[i][h]"
+		: arena_printf(s->f.k->c->a, "all[(i * 2 + h) * %lld]",
+			       (long long)s->threads);
+}
+
+static const char *
+sum_of(const struct ca_forward *s)
+{
+	return s->kept ? "all_sum[i][h]"
+		: arena_printf(s->f.k->c->a, "all[(%lld + i * 2 + h) * %lld]",
+			       (long long)sums_at(s), (long long)s->threads);
+}
+
+static const char *
+result_of(const struct ca_forward *s)
+{
+	return s->kept ? "all_o[i][j][2 * h + e]"
+		: arena_printf(s->f.k->c->a, "all[(%lld + (i * %lld + j) * 4 + "
+			       "2 * h + e) * %lld]", (long long)results_at(s),
+			       (long long)(s->form.out / 8),
+			       (long long)s->threads);
 }
 
 void
 ca_parts_declare(struct ca_forward *s)
 {
+	long long mt = (long long)s->form.mt;
+
 	cu_comment(&s->f, "this thread's numbers of the parts so far");
+	if (s->kept) {
+		cu_line(&s->f, "f32 all_most[%lld][2], all_sum[%lld][2];", mt,
+			mt);
+		cu_line(&s->f, "f32 all_o[%lld][%lld][4];", mt,
+			(long long)(s->form.out / 8));
+		return;
+	}
 	cu_line(&s->f, "f32 *all = (f32 *)(SMEM + %lld) + TID;",
 		(long long)s->all);
 }
@@ -56,16 +96,15 @@ void
 ca_parts_begin(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
-	long long apart = (long long)s->threads;
 
-	ca_unrolled_for(f, "i", sums_at(s));
-	cu_line(f, "all[i * %lld] = %s;", apart, CA_LEAST);
-	cu_line(f, "}");
-	cu_line(f, "for (int i = %lld; i < %lld; i++) {",
-		(long long)sums_at(s),
-		(long long)(results_at(s) + s->form.mt * s->form.out / 2));
-	cu_line(f, "all[i * %lld] = 0;", apart);
-	cu_line(f, "}");
+	ca_unrolled_for(f, "i", s->form.mt);
+	ca_unrolled_for(f, "h", 2);
+	cu_line(f, "%s = %s;", most_of(s), CA_LEAST);
+	cu_line(f, "%s = 0;", sum_of(s));
+	ca_unrolled_for(f, "j", s->form.out / 8);
+	ca_unrolled_for(f, "e", 2);
+	cu_line(f, "%s = 0;", result_of(s));
+	cu_close(f, 4);
 }
 
 void
@@ -76,32 +115,18 @@ ca_parts_join(struct cu_func *f, const struct attn *t, const char *by)
 	cu_line(f, "const f32 by = %s((more - top) * %s);", ca_exp2(t), by);
 }
 
-/* C text: this thread's result j, e of row i, h in shared memory. */
-static const char *
-result(const struct ca_forward *s)
-{
-	return arena_printf(s->f.k->c->a, "all[(%lld + (i * %lld + j) * 4 + "
-			    "2 * h + e) * %lld]", (long long)results_at(s),
-			    (long long)(s->form.out / 8),
-			    (long long)s->threads);
-}
-
 /* Adds what row i, h has of a part, whose sum of weights is x, to all before
  * it. */
 static void
 join_row(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
-	long long apart = (long long)s->threads;
-	const char *at = result(s);
+	const char *most = most_of(s), *sum = sum_of(s), *at = result_of(s);
 
-	cu_line(f, "f32 *all_most = all + (i * 2 + h) * %lld;", apart);
-	cu_line(f, "f32 *all_sum = all_most + %lld;",
-		(long long)sums_at(s) * apart);
-	cu_line(f, "const f32 had = *all_most, more = most[i][h];");
+	cu_line(f, "const f32 had = %s, more = most[i][h];", most);
 	ca_parts_join(f, s->t, ca_f32(f, ca_forward_by(s)));
-	cu_line(f, "*all_most = top;");
-	cu_line(f, "*all_sum = fma_f32(x, by, *all_sum * old_by);");
+	cu_line(f, "%s = top;", most);
+	cu_line(f, "%s = fma_f32(x, by, %s * old_by);", sum, sum);
 	ca_unrolled_for(f, "j", s->form.out / 8);
 	ca_unrolled_for(f, "e", 2);
 	cu_line(f, "%s = fma_f32(o[i][j][2 * h + e], by, %s * old_by);", at,
@@ -137,16 +162,14 @@ void
 ca_parts_take(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
-	long long apart = (long long)s->threads;
 
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "h", 2);
-	cu_line(f, "most[i][h] = all[(i * 2 + h) * %lld];", apart);
-	cu_line(f, "sum[i][h] = all[(%lld + i * 2 + h) * %lld];",
-		(long long)sums_at(s), apart);
+	cu_line(f, "most[i][h] = %s;", most_of(s));
+	cu_line(f, "sum[i][h] = %s;", sum_of(s));
 	ca_unrolled_for(f, "j", s->form.out / 8);
 	ca_unrolled_for(f, "e", 2);
-	cu_line(f, "o[i][j][2 * h + e] = %s;", result(s));
+	cu_line(f, "o[i][j][2 * h + e] = %s;", result_of(s));
 	cu_close(f, 4);
 }
 
@@ -159,7 +182,7 @@ ca_parts_of_block(struct ca_forward *s)
 
 	cu_comment(f, "no query's second part begins before");
 	cu_line(f, "const int second = begin / %d * %d + %d;", CA_PART_UNIT,
-		CA_PART_UNIT, CA_PART);
+		CA_PART_UNIT, COST_PART);
 	ca_parts_declare(s);
 	cu_line(f, "if (second < end) {");
 	ca_parts_begin(s);

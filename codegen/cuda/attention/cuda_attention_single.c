@@ -8,13 +8,14 @@
  * Each number is computed by the operations of a block of queries
  * (cuda_attention_forward.c) in their order, so a query's bits do not depend on
  * which of both computes it.  Rows of keys that it does not see are zeros here.
+ *
+ * Results that are wider than a warp's sums are made by several items, each of
+ * which computes the scores; of latents, by warps of one item that share them.
  */
 #include "codegen/cuda/attention/cuda_attention_single.h"
 
-#define MOST_WARPS 4		/* each has 16 heads */
+#define PAIR_WARPS 4		/* warps with 255 registers, of two blocks */
 #define MOST_STAGES 4
-/* Queries of a step that are always single ones. */
-#define ALWAYS 16
 
 /* ---- how it is cut up ---- */
 
@@ -27,13 +28,18 @@ lay_out(struct ca_single *x, int64_t stages)
 	s->smem = 0;
 	s->q = ca_place_tile(t, &s->smem, s->rows, t->d);
 	s->k = ca_place_tile(t, &s->smem, s->form.cols, t->d);
-	s->v = ca_place_tile(t, &s->smem, s->form.cols, s->form.out);
+	s->v = s->k;
+	if (!x->wide) {
+		s->v = ca_place_tile(t, &s->smem, s->form.cols, s->form.out);
+	}
 	s->smem = attn_round_up(s->smem, 16);
 	x->stages = stages;
 	x->stage_bytes = s->smem - s->k.at;
 	s->smem += (stages - 1) * x->stage_bytes;
 	s->pass = s->smem;
 	s->smem += ca_pass_bytes(t, &s->form);
+	x->scores = attn_round_up(s->smem, 16);
+	s->smem = x->scores + (x->wide ? 4 * s->rows * s->form.cols : 0);
 	ca_parts_place(s);
 }
 
@@ -43,13 +49,13 @@ choose_stages(struct ca_single *x)
 {
 	int64_t most = x->s.t->k->c->arch->smem_bytes, n;
 
-	for (n = MOST_STAGES; n > 1; n--) {
+	for (n = MOST_STAGES; n > 1 && x->s.form.warps <= PAIR_WARPS; n--) {
 		lay_out(x, n);
 		if (2 * x->s.smem <= most) {
 			return true;
 		}
 	}
-	for (n = 2; n > 0; n--) {
+	for (n = MOST_STAGES; n > 0; n--) {
 		lay_out(x, n);
 		if (x->s.smem <= most) {
 			return true;
@@ -58,28 +64,77 @@ choose_stages(struct ca_single *x)
 	return false;
 }
 
+/* Whether values are the first columns of keys. */
+static bool
+is_latent(const struct attn *t)
+{
+	const struct attn_view *k = &t->in[ATTN_K], *v = &t->in[ATTN_V];
+
+	return t->dv <= t->d && k->memory.stored == v->memory.stored &&
+	       k->memory.offset == v->memory.offset &&
+	       k->memory.nmoved == 0 && v->memory.nmoved == 0 &&
+	       k->index.stored == v->index.stored &&
+	       k->index.offset == v->index.offset &&
+	       k->index_pos == v->index_pos && k->pos == v->pos &&
+	       k->head == v->head && k->col == 1 && v->col == 1 &&
+	       k->dtype == v->dtype;
+}
+
+/* Lays out items whose warps have so many tiles of 16 heads. */
+static bool
+lay_out_heads(struct ca_single *x, int64_t tiles)
+{
+	struct ca_forward *s = &x->s;
+
+	s->form.warps = tiles * (x->wide ? x->outs : 1);
+	s->rows = 16 * tiles;
+	s->threads = 32 * s->form.warps;
+	x->units = ca_ceil_div(s->t->shared, s->rows);
+	return choose_stages(x);
+}
+
+/* With warps that share scores: as many heads as fit beside two tiles of
+ * keys. */
+static bool
+open_wide(struct ca_single *x)
+{
+	int64_t n = cost_single_tiles(&x->of, true);
+
+	x->wide = cost_single_is_wide(&x->of) && x->s.t->tile != IR_F32;
+	/* slopes of heads take registers, too */
+	x->s.kept = x->wide && x->s.t->alibi <= 0;
+	for (; x->wide && n > 0; n--) {
+		if (lay_out_heads(x, n) && x->stages > 1) {
+			return true;
+		}
+	}
+	x->wide = x->s.kept = false;
+	return false;
+}
+
 struct ca_single *
 ca_single_open(const struct ca_forward *s)
 {
 	struct attn *t = s->t;
 	struct ca_single *x = arena_alloc(t->k->c->a, sizeof *x);
-	int64_t tiles = ca_ceil_div(t->shared, 16);
 
-	*x = (struct ca_single){ .s = *s, .block = s->rows,
-				 .always = t->queries <= ALWAYS };
-	x->s.form.warps = tiles < MOST_WARPS ? tiles : MOST_WARPS;
+	*x = (struct ca_single){ .s = *s, .block = s->rows };
+	x->of = (struct cost_single){ .queries = t->queries, .keys = t->keys,
+				      .heads = t->heads, .kv = t->kv,
+				      .d = t->d, .v = t->dv,
+				      .within = is_latent(t) };
 	x->s.form.mt = 1;
 	x->s.form.chunk = 0;
 	x->s.heads = true;
-	x->s.rows = 16 * x->s.form.warps;
-	x->s.threads = 32 * x->s.form.warps;
-	x->units = ca_ceil_div(t->shared, x->s.rows);
-	x->outs = ca_out_blocks(t->dv);
-	x->cols = x->outs * x->s.form.out;
-	if (!choose_stages(x)) {
+	x->outs = cost_single_outs(&x->of);
+	x->cols = cost_single_cols(&x->of);
+	if (!open_wide(x) &&
+	    !lay_out_heads(x, cost_single_tiles(&x->of, false))) {
 		return NULL;
 	}
-	ca_single_place(x);
+	x->always = cost_single_is_always(&x->of, x->wide);
+	x->in = cost_single_scratch(&x->of, x->always);
+	x->scratch = attn_alloc_shared(t->g, x->in.bytes);
 	return x;
 }
 
@@ -131,7 +186,9 @@ load_tile(struct ca_single *x, const char *n)
 	cu_line(f, "const int stage = (%s) %% %lld * %lld;", n,
 		(long long)x->stages, (long long)x->stage_bytes);
 	load_keys(x, ATTN_K);
-	load_keys(x, ATTN_V);
+	if (!x->wide) {
+		load_keys(x, ATTN_V);
+	}
 	cu_line(f, "}");
 	cu_line(f, "cp_async_commit();");
 }
@@ -154,15 +211,23 @@ find_item(struct ca_single *x)
 	struct cu_func *f = &x->s.f;
 	struct attn *t = x->s.t;
 	long long units = (long long)x->units, rows = (long long)x->s.rows;
-	long long each = (long long)t->kv * units;
+	long long of_kv = (long long)ca_single_items_of_kv(x);
+	long long each = (long long)t->kv * of_kv;
 	int i;
 
 	cu_line(f, "const int slot = item / %lld;", each);
 	cu_line(f, "const i32 *listed = %s + 3 * slot;",
-		ca_single_at(x, "i32", x->items));
+		ca_single_at(x, "i32", x->in.items));
 	cu_line(f, "const int query = %s;", common(x, "listed[0]"));
-	cu_line(f, "const int kv = item %% %lld / %lld;", each, units);
+	cu_line(f, "const int kv = item %% %lld / %lld;", each, of_kv);
 	cu_line(f, "const int nth = item %% %lld * %lld;", units, rows);
+	cu_comment(f, "neighbours read the same rows");
+	cu_line(f, "const int out0 = %s * %lld;",
+		x->wide ? arena_printf(t->k->c->a, "WARP %% %lld",
+				       (long long)x->outs)
+		: arena_printf(t->k->c->a, "(item / %lld %% %lld)", units,
+			       (long long)x->outs),
+		(long long)x->s.form.out);
 	cu_line(f, "const int head0 = kv * %lld + nth;",
 		(long long)t->shared);
 	cu_line(f, "const int live = ca_min(%lld, %lld - nth);", rows,
@@ -208,6 +273,42 @@ next_tile(struct ca_single *x)
 	cu_line(f, "sync_block();");
 }
 
+/*
+ * Makes s, the scores of a tile, of what each warp makes of some of its keys.
+ * A lane has the same rows and columns of eight in all warps.  Scores are read
+ * before warps meet for the next tile.
+ */
+static void
+share_scores(struct ca_single *x)
+{
+	struct ca_forward *s = &x->s;
+	struct cu_func *f = &s->f;
+	int64_t n = attn_round_up(ca_ceil_div(s->form.cols, x->outs), 16);
+	struct ca_product p = { .sum = "some", .a = s->q.at,
+				.a_pitch = s->q.pitch, .b = s->k.at,
+				.b_pitch = s->k.pitch, .n = n,
+				.k = s->q.cols };
+
+	cu_line(f, "char *shared = (char *)SMEM + %lld + wrow * %lld + "
+		"LANE * 16;", (long long)x->scores,
+		(long long)(4 * s->form.cols));
+	cu_line(f, "const int key = WARP %% %lld * %lld;", (long long)x->outs,
+		(long long)n);
+	cu_line(f, "if (key < %lld) {", (long long)s->form.cols);
+	ca_declare_zeros(f, &s->form, "some", n);
+	p.b_more = arena_printf(f->k->c->a, "had_stage + key * %lld",
+				(long long)s->k.pitch);
+	ca_multiply(f, s->t, &s->form, &p);
+	ca_unrolled_for(f, "j", n / 8);
+	cu_line(f, "put_f32_4(shared + (key / 8 + j) * 512, some[0][j]);");
+	cu_close(f, 2);
+	cu_comment(f, "all scores of the tile are there");
+	cu_line(f, "sync_block();");
+	ca_unrolled_for(f, "j", s->form.cols / 8);
+	cu_line(f, "get_f32_4(s[0][j], shared + j * 512);");
+	cu_line(f, "}");
+}
+
 static void
 each_tile(struct ca_single *x)
 {
@@ -228,8 +329,15 @@ each_tile(struct ca_single *x)
 	cu_line(f, "const int had_stage = n %% %lld * %lld;",
 		(long long)x->stages, (long long)x->stage_bytes);
 	next_tile(x);
-	ca_declare_zeros(f, &s->form, "s", s->form.cols);
-	ca_multiply(f, s->t, &s->form, &qk);
+	if (x->wide) {
+		cu_line(f, "f32 s[1][%lld][4];",
+			(long long)(s->form.cols / 8));
+		share_scores(x);
+		pv.b_more = "had_stage + out0 * 2";
+	} else {
+		ca_declare_zeros(f, &s->form, "s", s->form.cols);
+		ca_multiply(f, s->t, &s->form, &qk);
+	}
 	ca_forward_weigh(s);
 	ca_multiply_on(f, s->t, &s->form, &pv);
 	cu_line(f, "if (n + 1 == tiles || (key0 + %lld - low) %% size == 0) {",
@@ -254,10 +362,10 @@ keep(struct ca_single *x)
 	cu_line(f, "const int row = wrow + h * 8 + g;");
 	cu_line(f, "if (row < live) {");
 	cu_line(f, "f32 *to_sums = %s + 2 * (first + row);",
-		ca_single_at(x, "f32", x->sums));
+		ca_single_at(x, "f32", x->in.sums));
 	cu_line(f, "f32 *to_row = %s + (first + row) * %lld + out0 + c;",
-		ca_single_at(x, "f32", x->results), (long long)x->cols);
-	cu_line(f, "if (BLOCK_Y == 0 && LANE %% 4 == 0) {");
+		ca_single_at(x, "f32", x->in.results), (long long)x->cols);
+	cu_line(f, "if (out0 == 0 && LANE %% 4 == 0) {");
 	cu_line(f, "to_sums[0] = most[0][h];");
 	cu_line(f, "to_sums[1] = sum[0][h];");
 	cu_line(f, "}");
@@ -293,10 +401,22 @@ static int64_t
 blocks_of(const struct ca_single *x)
 {
 	const struct cg_cuda *c = x->s.t->k->c;
-	int64_t all = x->slots * x->s.t->kv * x->units;
+	int64_t all = x->in.slots * x->s.t->kv * ca_single_items_of_kv(x);
 	int64_t most = c->units * (c->arch->smem_bytes / x->s.smem);
 
 	return all < most ? all : most;
+}
+
+static void
+declare_lanes(struct ca_single *x)
+{
+	if (!x->wide) {
+		ca_declare_lanes(&x->s.f, &x->s.form);
+		return;
+	}
+	cu_line(&x->s.f, "const int g = LANE / 4;");
+	cu_line(&x->s.f, "const int wrow = WARP / %lld * 16;",
+		(long long)x->outs);
 }
 
 void
@@ -304,29 +424,26 @@ ca_single_items(struct ca_single *x)
 {
 	struct cu_func *f = &x->s.f;
 	struct attn *t = x->s.t;
-	long long each = (long long)(t->kv * x->units);
+	long long each = (long long)(t->kv * ca_single_items_of_kv(x));
 
 	cu_func_begin(t->k, "attention_single", f);
 	f->minblocks = 1;
 	f->grid->threads = x->s.threads;
 	f->grid->smem_bytes = x->s.smem;
 	f->grid->blocks[0] = blocks_of(x);
-	f->grid->blocks[1] = x->outs;
 	cu_comment(f, "%lld kv heads of %lld heads of %lld, %lld keys; tiles "
 		   "of %lld x %lld, %lld stages", (long long)t->kv,
 		   (long long)t->shared, (long long)t->d, (long long)t->keys,
 		   (long long)x->s.rows, (long long)x->s.form.cols,
 		   (long long)x->stages);
-	ca_declare_lanes(f, &x->s.form);
+	declare_lanes(x);
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
-	cu_line(f, "const int out0 = BLOCK_Y * %lld;",
-		(long long)x->s.form.out);
 	ca_parts_declare(&x->s);
 	cu_launch_wait(f);
 	ca_declare_ranges(f, t);
 	cu_line(f, "const int items = %s * (int)%lld;",
 		common(x, arena_printf(t->k->c->a, "*%s",
-				ca_single_at(x, "i32", x->nitems))), each);
+				ca_single_at(x, "i32", 0))), each);
 	cu_line(f, "for (int item = BLOCK_X; item < items; "
 		"item += NBLOCKS_X) {");
 	find_item(x);

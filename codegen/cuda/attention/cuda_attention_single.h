@@ -10,37 +10,43 @@
 /*
  * An item is some parts of one query's keys, for heads of one kv head, which
  * are the rows of its tiles.  Each item of a query has a slot, with its numbers
- * of all heads.  What is listed is in shared scratch, at these bytes.
+ * of all heads.
  */
 struct ca_single {
 	struct ca_forward s;	/* of an item: `rows` heads */
+	struct cost_single of;
 	int64_t block;		/* queries of a block of the other form */
 	bool always;		/* no query is in a block */
+	/* Values are the first columns of keys, as of latents: `outs` warps
+	 * have the same heads, share their scores, and have some columns
+	 * each. */
+	bool wide;
+	int64_t scores;		/* bytes, in shared memory: where they do */
 	int64_t units;		/* items for all heads of a kv head */
-	int64_t outs;		/* blocks that divide the columns of results */
+	int64_t outs;		/* parts of the columns of results */
 	int64_t cols;		/* columns of results that a slot has */
 	int64_t stages, stage_bytes;	/* tiles of keys and values */
-	int64_t slots;
-	int64_t nitems;		/* i32: how many there are, of one unit */
-	int64_t items;		/* i32[slots][3]: query, its parts from, to */
-	int64_t first;		/* i32[queries]: the first slot */
-	int64_t count;		/* i32[queries]: slots; 0: it is in a block */
-	int64_t sums;		/* f32[slots][heads][2]: largest score, sum */
-	int64_t results;	/* f32[slots][heads][cols] */
+	int64_t scratch;	/* bytes, in shared scratch; and in it: */
+	struct cost_single_scratch in;
 };
 
-/* C text: a pointer to what is listed there. */
+/* Items of one kv head, for each part of a query. */
+static inline int64_t
+ca_single_items_of_kv(const struct ca_single *x)
+{
+	return x->units * (x->wide ? 1 : x->outs);
+}
+
+/* C text: a pointer to what is at that byte of it. */
 static inline const char *
 ca_single_at(const struct ca_single *x, const char *type, int64_t at)
 {
 	return arena_printf(x->s.t->k->c->a, "((%s *)(a.shared + %lld))", type,
-			    (long long)at);
+			    (long long)(x->scratch + at));
 }
 
 /* ---- cuda_attention_list.c ---------------------------------------------- */
 
-/* Reserves shared scratch. */
-void ca_single_place(struct ca_single *x);
 void ca_single_list(struct ca_single *x);
 
 /* ---- cuda_attention_single.c -------------------------------------------- */

@@ -45,8 +45,8 @@ static const struct {
 	{ "ca_part_keys(",
 	  "\n/* Keys of a part of so many. */\n"
 	  "FN int\nca_part_keys(int keys)\n{\n"
-	  "\tint n = " TEXT_OF(CA_PART) ";\n\n"
-	  "\twhile (n * " TEXT_OF(CA_PARTS) " < keys) {\n"
+	  "\tint n = " TEXT_OF(COST_PART) ";\n\n"
+	  "\twhile (n * " TEXT_OF(COST_PARTS) " < keys) {\n"
 	  "\t\tn *= 2;\n"
 	  "\t}\n"
 	  "\treturn n;\n}\n" },

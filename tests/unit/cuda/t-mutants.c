@@ -41,6 +41,7 @@ static const struct case_of cases[] = {
 #include "tests/unit/cuda/mutants.def"
 #include "tests/unit/cuda/mutants-attention.def"
 #include "tests/unit/cuda/mutants-launch.def"
+#include "tests/unit/cuda/mutants-single.def"
 };
 #undef CASE
 #undef MUTANT
@@ -51,6 +52,7 @@ static const struct mutant mutants[] = {
 #include "tests/unit/cuda/mutants.def"
 #include "tests/unit/cuda/mutants-attention.def"
 #include "tests/unit/cuda/mutants-launch.def"
+#include "tests/unit/cuda/mutants-single.def"
 };
 #undef CASE
 #undef MUTANT
