@@ -108,8 +108,8 @@ is_beside(struct tc *c, size_t i, const struct plan_tile *tile)
 		      "beside the next ones: ") != NULL;
 }
 
-/* Of the cases, all of which test_registers emits, a half on each day, or one or
- * two under sanitizers, whose time is the emulator's. */
+/* Of the cases, all of which test_registers emits, a half on each day, or one
+ * or two under sanitizers, whose time is the emulator's. */
 static void
 test_results(void **state)
 {
