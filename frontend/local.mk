@@ -9,7 +9,7 @@ AM_YFLAGS = -d -Werror -Wno-yacc
 # Automake looks for this name, whatever prefix the lexer chose.
 AM_LFLAGS = -olex.yy.c
 BUILT_SOURCES += %D%/lang/parser.h
-%C%_libgrammar_a_CFLAGS = $(BASE_CFLAGS) $(SANITIZER_CFLAGS)
+%C%_libgrammar_a_CFLAGS = $(BASE_CFLAGS) $(SANITIZER_CFLAGS) $(GRAMMAR_CFLAGS)
 %C%_libgrammar_a_SOURCES = %D%/lang/lexer.l %D%/lang/parser.y
 
 %C%_libfrontend_a_LIBADD = $(%C%_libgrammar_a_OBJECTS)

@@ -40,6 +40,15 @@ for page in docs/*.md; do
 	listed docs/local.mk "$page"
 done
 
+# Tests in turns are there under these names: another one is run on each day.
+turns=$(sed -n '/^in_turns = /,/[^\\]$/s/^	\([^ ]*\).*/\1/p' tests/local.mk |
+	sed 's,^%D%/,tests/,')
+test -n "$turns" || bad 'tests/local.mk has no tests in turns'
+for name in $turns; do
+	test -f "$name" || test -f "$name.c" ||
+		bad "in_turns of tests/local.mk names $name, which is not there"
+done
+
 # Folders of pairs.
 for about in $(find tests -name about.pairs | sort); do
 	folder=${about%/*}

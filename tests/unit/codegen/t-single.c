@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "codegen/cg.h"
+#include "tests/unit/shared/t-cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ end(void **state)
 {
 	(void)state;
 	ir_ctx_release(&ctx);
+	t_cpus_say();
 	return 0;
 }
 
@@ -95,6 +97,7 @@ test_two(void **state)
 	}
 	cg_singles_close(&s);
 	cg_singles_close(&s);
+	t_cpu_list[T_NATIVE].ran = true;
 }
 
 static void
