@@ -1,6 +1,7 @@
 #!/bin/sh
 # A signal to quickstart alone, as a supervisor or a shell that ends sends it,
-# ends what it has started, too: none goes on that nobody waits for.
+# ends what it has started, too: none goes on that nobody waits for.  Ctrl-Z stops
+# it all, and fg continues it; one runs at a time, from wherever it is called.
 . "${top_srcdir:?}/tests/lib.sh"
 env --default-signal=INT bash -c : 2>/dev/null || skip 'no bash, or no such env'
 
@@ -24,22 +25,27 @@ END
 chmod +x bin/* tree/*
 export PATH="$tmp/bin:$PATH" PIDS="$tmp/pids"
 
-# stopped SIGNAL STATUS N ARGUMENTS..: while it waits for N of make
-stopped()
+# begun N COMMAND..: it runs, and waits for N of make
+begun()
 {
-	signal=$1 wanted=$2 n=$3
-	shift 3
+	n=$1
+	shift
 	: >pids
-	env --default-signal=INT tree/quickstart "$@" >out 2>err &
+	env --default-signal=INT "$@" >out 2>err &
 	for _ in $(seq 600); do
 		[ "$(wc -l <pids)" -lt "$n" ] || break
 		sleep 0.1
 	done
-	[ "$(wc -l <pids)" -eq "$n" ] || bad "$signal: $(wc -l <pids) of make"
-	kill -s "$signal" $!
+	[ "$(wc -l <pids)" -eq "$n" ] || bad "$*: $(wc -l <pids) of make"
+}
+
+# ended SIGNAL STATUS: which it has by that signal, and make is gone
+ended()
+{
+	kill -s "$1" $!
 	wait $!
 	got=$?
-	[ $got = "$wanted" ] || bad "$signal: exit status $got"
+	[ $got = "$2" ] || bad "$1: exit status $got"
 	# who is nobody's child takes a moment to be forgotten
 	for pid in $(tr ' ' '\n' <pids); do
 		for _ in $(seq 50); do
@@ -47,12 +53,49 @@ stopped()
 			sleep 0.1
 		done
 		! kill -s KILL "$pid" 2>/dev/null ||
-			bad "$signal: a process of make stays"
+			bad "$1: a process of make stays"
 	done
 }
 
+# all_are STATE: T is stopped, S is not
+all_are()
+{
+	for _ in $(seq 50); do
+		states=$(for pid in $! $(tr ' ' '\n' <pids); do
+			sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat"
+		done | sort -u)
+		[ "$states" != "$1" ] || return 0
+		sleep 0.1
+	done
+	bad "states $states of processes, not $1"
+}
+
 for case in TERM:143 HUP:129 INT:130; do
-	stopped "${case%:*}" "${case#*:}" 1
-	stopped "${case%:*}" "${case#*:}" 2 check
+	begun 1 tree/quickstart
+	ended "${case%:*}" "${case#*:}"
+	begun 2 tree/quickstart check
+	ended "${case%:*}" "${case#*:}"
 done
+
+begun 2 tree/quickstart check
+if [ -r /proc/$!/stat ]; then
+	kill -s TSTP $!
+	all_are T
+	kill -s CONT $!
+	all_are S
+	kill -s TSTP $!
+	all_are T
+fi
+if command -v flock >/dev/null; then
+	tree/quickstart >out 2>err && bad 'two at once'
+	grep -q "^quickstart: another quickstart runs in $tmp/tree$" err ||
+		bad 'not said why two at once do not run'
+fi
+kill -s CONT $!
+ended TERM 143
+
+# It builds where it lies, though a link to it lies elsewhere.
+ln -s ../tree/quickstart bin/quick
+begun 1 bin/quick
+ended TERM 143
 exit $failed
