@@ -269,24 +269,14 @@ TESTS += $(release_script_tests)
 endif
 TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 
-# Tests in turns: `make check-today' runs of these those that are of this day, and
-# all others; `make tests-today' prints their names, for ./quickstart check.  With
-# SLOW_TESTS=1 it is all of them, and so it is by `make check' in any build.
-#
-# Under sanitizers each is on one of five days.  They take most of the time there,
-# and of our C go few ways that no other test goes.  Of t-dot-rows, t-nest, t-dot
-# and t-attention-rows one runs on most days, and tells as which CPUs code was run.
-#
-# Of a release each is on three days of seven, at most three days apart: what takes
-# more than three seconds, and has another beside it that goes the same ways in the
-# main.  Neighbours in the list are alike, and take the place of each other.
-#
-# Where a test has cases of the day, the number of its days is no multiple of five
-# here, nor of seven there, so that each case has its day, too.  Those that take
-# longest come first, so that days take about as long.
-if SANITIZERS
-turns = 5
-turns_on = 0
+# Of these a fifth is run on each day by `make check-today', which is what
+# ./quickstart check does under sanitizers: they take most of the time there, and
+# of our C go few ways that no other test goes.  With SLOW_TESTS=1 it runs all of
+# them.  The release runs all on each day, and so does `make check' in any build.
+# Those that take longest come first, so that days take about as long.  Where a
+# test has cases of the day, the number of its days is no multiple of five, so
+# that each case has its day here, too.  Of t-dot-rows, t-nest, t-dot and
+# t-attention-rows one runs on most days, and tells as which CPUs code was run.
 in_turns = \
 	%D%/unit/codegen/t-dot-rows \
 	%D%/cli/gpu/trials.sh \
@@ -344,103 +334,26 @@ in_turns = \
 	docs/memory.md \
 	%D%/cli/passes/place.sh \
 	%D%/cli/command/interrupted.sh
-else
-turns = 7
-turns_on = [024]
-in_turns = \
-	%D%/cli/command/extending.sh \
-	%D%/cli/command/benches.sh \
-	%D%/cli/search/nothing-fits.sh \
-	%D%/cli/search/memo.sh \
-	%D%/cli/gpu/cuda-build.sh \
-	%D%/cli/gpu/autotune.sh \
-	%D%/unit/cuda/t-cuda-attention-rows \
-	%D%/unit/cuda/t-cuda-beside \
-	%D%/unit/cuda/t-cuda-nest \
-	%D%/unit/codegen/t-nest \
-	%D%/cli/gpu/cuda-pairs.sh \
-	%D%/cli/gpu/gpu-offload.sh \
-	%D%/unit/codegen/t-dot-rows \
-	%D%/unit/codegen/t-dot \
-	%D%/unit/search/t-search-bound \
-	%D%/unit/search/t-search-ahead \
-	%D%/cli/passes/offload.sh \
-	%D%/cli/passes/narrow.sh \
-	%D%/cli/gpu/trials.sh \
-	%D%/cli/gpu/emulate-check.sh \
-	%D%/cli/serve/stages.sh \
-	%D%/cli/run/served-cache.sh \
-	%D%/unit/codegen/t-dot-models \
-	%D%/unit/codegen/t-attention-cpu \
-	%D%/cli/command/interrupted.sh \
-	%D%/cli/lang/lang-huge.sh \
-	%D%/cli/run/chunks.sh \
-	%D%/cli/run/served-groups.sh \
-	%D%/cli/run/mpi.sh \
-	%D%/cli/run/join.sh \
-	%D%/cli/run/cpu-build.sh \
-	%D%/cli/run/cpu-family.sh \
-	%D%/cli/run/cpu-faults.sh \
-	%D%/cli/run/cpu-refusals.sh \
-	%D%/cli/run/optimizers.sh \
-	%D%/cli/run/cpu-kinds.sh \
-	%D%/cli/search/validate.sh \
-	%D%/cli/search/search-runs.sh \
-	%D%/cli/search/mixed.sh \
-	%D%/cli/search/gap.sh \
-	%D%/cli/search/search-plans.sh \
-	%D%/cli/search/plans-json.sh \
-	%D%/cli/search/calibrate.sh \
-	%D%/cli/search/sweep.sh \
-	%D%/cli/gpu/cuda-fences.sh \
-	%D%/unit/cuda/t-cuda-ways \
-	%D%/unit/passes/t-check \
-	%D%/unit/passes/t-memory \
-	%D%/cli/run/verify.sh \
-	%D%/cli/run/cpu-resident.sh \
-	%D%/cli/run/served-rounded.sh \
-	%D%/cli/run/perplexity.sh \
-	%D%/unit/serve/t-grammar \
-	%D%/unit/serve/t-scarce-serve \
-	%D%/unit/cuda/t-cuda-dot90 \
-	%D%/unit/cuda/t-prelude \
-	%D%/cli/run/served-traces.sh \
-	%D%/cli/run/served-families.sh \
-	%D%/cli/search/answer.sh \
-	%D%/cli/search/runs.sh \
-	%D%/unit/search/t-search-least \
-	%D%/unit/search/t-search-lasting \
-	%D%/unit/search/t-search-memory \
-	%D%/unit/search/t-search-step \
-	%D%/cli/run/gguf.sh \
-	%D%/cli/run/settings.sh \
-	%D%/cli/passes/split.sh \
-	%D%/cli/passes/depth.sh \
-	%D%/cli/passes/recompute.sh \
-	%D%/unit/passes/t-fuse
-endif
 
-tests-today:
+check-today:
 	@day=$${TESTS_DAY:-$$((`date +%s` / 86400))}; \
-	left=' ' i=0; \
+	echo "TESTS_DAY=$$day"; \
+	left=' ' some= i=0; \
 	for test in $(in_turns); do \
 		i=$$((i + 1)); \
-		case $${SLOW_TESTS-}:$$(((i + day) % $(turns))) in \
-		1:* | *:$(turns_on)) ;; \
+		case $${SLOW_TESTS-}:$$(((i + day) % 5)) in \
+		1:* | *:0) ;; \
 		*) left="$$left$$test " ;; \
 		esac; \
 	done; \
 	for test in $(TESTS); do \
 		case "$$left" in \
 		*" $$test "*) ;; \
-		*) echo $$test ;; \
+		*) some="$$some $$test" ;; \
 		esac; \
-	done
-
-check-today:
-	@some=`$(MAKE) -s --no-print-directory tests-today` && \
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS="`echo $$some`"
-.PHONY: check-today tests-today
+	done; \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS="$$some"
+.PHONY: check-today
 
 # Those of which make check tries some cases alone, as t-cases.h has it, or those
 # of the day.
