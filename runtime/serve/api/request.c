@@ -120,10 +120,18 @@ read_stream_options(struct request_reader *x)
 		if (!rt_json_key(&x->j, &key)) {
 			return false;
 		}
-		if (strcmp(key, "include_usage") != 0) {
+		if (rt_json_null(&x->j)) {
+			continue;
+		}
+		if (strcmp(key, "include_usage") == 0) {
+			if (rt_json_bool(&x->j, &yes)) {
+				x->r->usage = yes;
+			}
+		} else if (strcmp(key, "include_obfuscation") != 0) {
+			return rt_request_wrong(x, "an object of "
+				"'include_usage' and 'include_obfuscation'");
+		} else {
 			rt_json_skip(&x->j);
-		} else if (rt_json_bool(&x->j, &yes)) {
-			x->r->usage = yes;
 		}
 	}
 	return x->j.status == RT_OK;
@@ -266,16 +274,8 @@ lacks_name(const char *message)
 static bool
 name_field(struct request_reader *x)
 {
-	char *message = x->err->message;
-	size_t n = strlen(x->name) + strlen("'': ");
-	char name[64];
-
-	if (lacks_name(message) &&
-	    n < sizeof name && n < sizeof x->err->message) {
-		snprintf(name, sizeof name, "'%s': ", x->name);
-		memmove(message + n, message, sizeof x->err->message - n);
-		memcpy(message, name, n);
-		message[sizeof x->err->message - 1] = '\0';
+	if (lacks_name(x->err->message)) {
+		rt_request_blame(x, "'%s': ", x->name);
 	}
 	return false;
 }
@@ -347,6 +347,10 @@ read_body(struct request_reader *x)
 		}
 		x->field = find_field(key, where);
 		if (!x->field) {
+			/* a field of any server that says nothing */
+			if (rt_json_null(&x->j)) {
+				continue;
+			}
 			return fail_unknown(x, key, where);
 		}
 		x->name = x->field->name;
@@ -444,6 +448,9 @@ rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
 		.body.alloc = rt_alloc_or_libc(NULL) };
 	if (read_body(&x)) {
 		check_request(&x);
+	} else if (x.j.status == RT_FORMAT && *err->message != '\'') {
+		rt_request_blame(&x, "the body, byte %lld: ",
+				 (long long)err->offset);
 	}
 	return x.j.status;
 }

@@ -43,13 +43,14 @@ end_prompt(struct request_reader *x, size_t before, const char *text, size_t n)
 	struct rt_request *r = x->r;
 
 	if (r->ids.n == before) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "a prompt has "
-			"at least one token, this is empty");
+		return rt_request_wrong(x, "empty: a prompt has at least one "
+					   "token");
 	}
 	rt_text_bytes(&r->text, text, n);
 	if (r->nprompts == RT_REQUEST_ANSWERS) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "a request has "
-			"at most %d prompts", RT_REQUEST_ANSWERS);
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'prompt' is "
+			"more than the %d that a request may have",
+			RT_REQUEST_ANSWERS);
 	}
 	r->text_ends[r->nprompts] = r->text.n;
 	r->ends[r->nprompts++] = r->ids.n;
@@ -277,7 +278,9 @@ rt_request_conversation(struct request_reader *x)
 	enum rt_status status;
 
 	status = rt_chat_write(x->codec->chat, &v, &t, x->err);
-	if (status == RT_OK) {
+	if (status == RT_RANGE && *x->err->message != '\'') {
+		rt_request_blame(x, "'messages': ");
+	} else if (status == RT_OK) {
 		status = rt_codec_encode(x->codec, t.at ? t.at : "", t.n,
 					 rt_chat_is_framed(x->codec->chat),
 					 &r->ids, x->err);

@@ -42,6 +42,9 @@ struct request_reader {
 /* Fail: a field is not what is expected, "'FIELD' is .."; memory is out. */
 bool rt_request_wrong(struct request_reader *x, const char *expected);
 bool rt_request_no_memory(struct request_reader *x);
+/* Begins the message of an error with what it is about. */
+void rt_request_blame(struct request_reader *x, const char *fmt, ...)
+	RT_PRINTF(2, 3);
 /* A number within the bounds of the field. */
 bool rt_request_bounded(struct request_reader *x, bool whole, double *out);
 bool rt_request_whole(struct request_reader *x);

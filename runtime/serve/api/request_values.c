@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,22 @@ rt_request_wrong(struct request_reader *x, const char *expected)
 			    x->name, expected);
 }
 
+void
+rt_request_blame(struct request_reader *x, const char *fmt, ...)
+{
+	char *message = x->err->message, what[96];
+	size_t n;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	n = strlen(what);
+	memmove(message + n, message, sizeof x->err->message - n);
+	memcpy(message, what, n);
+	message[sizeof x->err->message - 1] = '\0';
+}
+
 bool
 rt_request_no_memory(struct request_reader *x)
 {
@@ -24,36 +42,21 @@ rt_request_no_memory(struct request_reader *x)
 
 /* ---- numbers ---- */
 
-/* The text of a number, of fewer than size bytes; *out is empty if what stands
- * there is none.  False: a word is wrong. */
-static bool
-read_digits(struct request_reader *x, char *out, size_t size)
-{
-	const char *s;
-	size_t n;
-
-	*out = '\0';
-	if (!rt_json_word(&x->j, &s, &n)) {
-		return false;
-	}
-	if (n < size && (*s == '-' || (*s >= '0' && *s <= '9'))) {
-		memcpy(out, s, n);
-		out[n] = '\0';
-	}
-	return true;
-}
-
+/* A number may be infinite: one of more digits than there are. */
 static bool
 read_double(struct request_reader *x, double *out)
 {
-	char word[64], *end;
+	const char *word;
+	char *end;
+	size_t n;
 
-	if (!read_digits(x, word, sizeof word)) {
+	if (!rt_json_word(&x->j, &word, &n)) {
 		return false;
 	}
+	/* the reader knows the form of a number; what follows is none of it */
 	*out = strtod(word, &end);
-	return (*word && !*end && isfinite(*out)) ||
-	       rt_request_wrong(x, "a number");
+	return ((*word == '-' || (*word >= '0' && *word <= '9')) &&
+		end == word + n) || rt_request_wrong(x, "a number");
 }
 
 bool
@@ -89,16 +92,21 @@ rt_request_whole(struct request_reader *x)
 bool
 rt_request_seed(struct request_reader *x)
 {
-	char word[32], *end;
-	int64_t v;
+	const char *word;
+	char *end = NULL;
+	int64_t v = 0;
+	size_t n;
 
-	if (!read_digits(x, word, sizeof word)) {
+	if (!rt_json_word(&x->j, &word, &n)) {
 		return false;
 	}
 	errno = 0;
-	v = *word == '-' ? strtoll(word, &end, 10)
-			 : (int64_t)strtoull(word, &end, 10);
-	if (!*word || *end || errno != 0) {
+	if (*word == '-') {
+		v = strtoll(word, &end, 10);
+	} else if (*word >= '0' && *word <= '9') {
+		v = (int64_t)strtoull(word, &end, 10);
+	}
+	if (end != word + n || errno != 0) {
 		return rt_request_wrong(x, "a whole number of 64 bits");
 	}
 	x->r->seed = v;

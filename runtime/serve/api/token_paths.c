@@ -117,9 +117,11 @@ read_member(struct rt_codec *c, struct rt_json *j, struct rt_ids *ids,
 				    "twice");
 	}
 	*found = true;
-	if (!rt_json_open(j, '[')) {
-		return false;
+	if (rt_json_peek(j) != '[') {
+		return rt_json_fail(j, RT_RANGE, NULL, "'tokens' is a list of "
+				    "tokens");
 	}
+	rt_json_open(j, '[');
 	while (rt_json_more(j, ']', &i) && read_id(c, j, ids)) {
 	}
 	return j->status == RT_OK;

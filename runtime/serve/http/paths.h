@@ -32,7 +32,7 @@ struct rt_path_answer {
 	const char *type;		/* of the content */
 	const char *header, *value;	/* one more; or NULL */
 	struct rt_text text;
-	struct rt_reply *reply;		/* whoever sends it leaves it; or NULL */
+	struct rt_reply *reply;		/* who sends it leaves it; or NULL */
 };
 
 /* Finds the path; true: the request is refused before its body comes. */

@@ -273,8 +273,9 @@ check_lengths(const struct rt_service *s, struct rt_request *r,
 		from = (int64_t)r->ends[i];
 		n = length > n ? length : n;
 		if (length < 1) {
-			rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt has at "
-				"least one token, this is empty");
+			rt_fail(err, RT_RANGE, RT_NOWHERE, "'%s' is empty: a "
+				"prompt has at least one token",
+				r->chat ? "messages" : "prompt");
 			return RT_SUBMIT_WRONG;
 		}
 	}

@@ -296,8 +296,8 @@ static const struct {
 	  "beside it" },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}"
 	  "], \"continue_final_message\": true, \"add_generation_prompt\": "
-	  "false}", "an answer goes on in a last message that is the "
-	  "assistant's and has no calls" },
+	  "false}", "'messages': an answer goes on in a last message that is "
+	  "the assistant's and has no calls" },
 	{ false, "{\"prompt\": \"a\", \"guided_choice\": [\"b\", \"c\"]}",
 	  NULL },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
@@ -356,23 +356,43 @@ static const struct {
 	  "it is 'max_tokens'" },
 	{ false, "{\"grammar\": \"x\"}", "there is no field 'grammar'; here it "
 	  "is 'json_schema'" },
-	{ false, "", "found the end of the text, expected '{'" },
+	{ false, "", "the body, byte 0: found the end of the text, expected "
+	  "'{'" },
+	{ false, "{\"prompt\": \"a\",}", "the body, byte 15: found '}', "
+	  "expected a string in double quotes" },
+	{ false, "{\"prompt\": \"a\", \"promt\": null, \"min_p\": "
+	  "0.00000000000000000000000000000000000000000000000000000000000000001"
+	  ", \"seed\": 18446744073709551615}", NULL },
+	{ false, "{\"prompt\": \"a\", \"temperature\": -Infinity}",
+	  "'temperature': found 'I', expected a digit" },
+	{ false, "{\"prompt\": \"a\", \"seed\": 18446744073709551616}",
+	  "'seed' is a whole number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"seed\": true}",
+	  "'seed' is a whole number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"max_tokens\": 100000000000000000"
+	  "00000000000000000000000000000000000000000000000000000000000000000}",
+	  "'max_tokens' is a whole number from 0 to 1000000000" },
+	{ false, "{\"prompt\": \"a\", \"stream_options\": "
+	  "{\"include_usage\": null, \"include_obfuscation\": true}}", NULL },
+	{ false, "{\"prompt\": \"a\", \"stream_options\": "
+	  "{\"continuous_usage_stats\": true}}", "'stream_options' is an "
+	  "object of 'include_usage' and 'include_obfuscation'" },
 	{ false, "{}", "'prompt' is missing" },
 	{ true, "{}", "'messages' is missing" },
-	{ true, "{\"messages\": []}", "a conversation has at least one "
-	  "message, this has none" },
+	{ true, "{\"messages\": []}", "'messages': a conversation has "
+	  "at least one message, this has none" },
 	{ true, "{\"messages\": [{\"role\": \"cook\", \"content\": \"a\"}]}",
-	  "message 1 has the role 'cook', expected system, user, assistant "
-	  "or tool" },
+	  "'messages': message 1 has the role 'cook', expected system, user, "
+	  "assistant or tool" },
 	{ true, "{\"messages\": [{\"role\": \"user\"}]}", "'messages' is a "
 	  "list of messages, each with a role and a content" },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
 	  " \"image_url\"}]}]}", "'messages' is texts: other parts of a "
 	  "content are not known here" },
-	{ false, "{\"prompt\": \"\"}", "a prompt has at least one token, this "
-	  "is empty" },
-	{ false, "{\"prompt\": []}", "a prompt has at least one token, this "
-	  "is empty" },
+	{ false, "{\"prompt\": \"\"}", "'prompt' is empty: a prompt has at "
+	  "least one token" },
+	{ false, "{\"prompt\": []}", "'prompt' is empty: a prompt has at "
+	  "least one token" },
 	{ false, "{\"prompt\": [256]}", "'prompt' has the token 256, and the "
 	  "model has 0 to 255" },
 	{ false, "{\"prompt\": 3}", "'prompt' is a text, a list of tokens, or "
@@ -380,7 +400,7 @@ static const struct {
 	{ false, "{\"prompt\": \"a\", \"temperature\": -1}", "'temperature' "
 	  "is a number from 0 to 100" },
 	{ false, "{\"prompt\": \"a\", \"top_p\": 1e999}", "'top_p' is a "
-	  "number" },
+	  "number from 0 to 1" },
 	{ false, "{\"prompt\": \"a\", \"max_tokens\": 1.5}", "'max_tokens' is "
 	  "a whole number from 0 to 1000000000" },
 	{ false, "{\"prompt\": \"a\", \"n\": 129}", "'n' is a whole number "
@@ -413,9 +433,10 @@ static const struct {
 	  "/v1/completions, and this is /v1/chat/completions" },
 	{ false, "{\"messages\": []}", "'messages' is a field of "
 	  "/v1/chat/completions, and this is /v1/completions" },
-	{ false, "{\"prompt\": \"a\"} x", "found 'x', expected only spaces "
-	  "after the closing '}'" },
-	{ false, "{\"prompt\": \"\377\"}", "found byte 0xff, which does not "
+	{ false, "{\"prompt\": \"a\"} x", "the body, byte 16: found 'x', "
+	  "expected only spaces after the closing '}'" },
+	{ false, "{\"prompt\": \"\377\"}", "the body, byte 12: found byte "
+	  "0xff, which does not "
 	  "begin a UTF-8 character, expected UTF-8 text" },
 };
 
