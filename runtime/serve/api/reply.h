@@ -11,6 +11,8 @@
 #include "runtime/serve/api/request.h"
 #include "runtime/serve/schedule/scheduler.h"
 
+enum { RT_REPLY_ID_BYTES = 48 };
+
 struct rt_reply;
 
 struct rt_choice {
@@ -40,7 +42,7 @@ struct rt_reply {
 	struct rt_request request;
 	const char *model;
 	uint64_t number;
-	char id[48];		/* with the number */
+	char id[RT_REPLY_ID_BYTES];	/* with the number */
 	int64_t created;	/* seconds since 1970 */
 	struct rt_choice *choices;
 	int64_t nchoices, nended;

@@ -177,6 +177,9 @@ send_answer(struct http_exchange *x, struct rt_path_answer *a)
 		if (a->header) {
 			l->MHD_add_response_header(r, a->header, a->value);
 		}
+		if (*a->id) {
+			l->MHD_add_response_header(r, "X-Request-Id", a->id);
+		}
 		result = l->MHD_queue_response(x->connection, a->status, r);
 		l->MHD_destroy_response(r);
 	}

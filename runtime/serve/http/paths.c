@@ -158,6 +158,7 @@ set_reply(struct rt_path_answer *out, struct rt_reply *reply)
 {
 	begin_json(out, 200);
 	out->reply = reply;
+	memcpy(out->id, reply->id, sizeof out->id);
 	if (reply->request.stream) {
 		out->type = "text/event-stream";
 		out->header = "Cache-Control";

@@ -31,6 +31,7 @@ struct rt_path_answer {
 	unsigned status;
 	const char *type;		/* of the content */
 	const char *header, *value;	/* one more; or NULL */
+	char id[RT_REPLY_ID_BYTES];	/* of the reply; or "" */
 	struct rt_text text;
 	struct rt_reply *reply;		/* who sends it leaves it; or NULL */
 };

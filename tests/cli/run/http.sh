@@ -94,12 +94,18 @@ one='"prompt":"Once upon a time there was a","max_tokens":40,"seed":7'
 ask /v1/completions "{$one}"
 text_of out >whole
 [ -s whole ] || bad 'no text'
-ask /v1/completions "{$one,\"stream\":true}"
+ask /v1/completions "{$one,\"stream\":true}" -D headers
 text_of out >parts
+id=$(sed -n '1s/.*"id":"\(cmpl-[0-9a-f]*\)".*/\1/p' out)
+grep -qi "^x-request-id: $id" headers || bad 'a stream has no id in its header'
 cmp whole parts || bad 'a stream has another text'
 tail -n 2 out | grep -qx 'data: \[DONE\]' || bad 'the stream has no end'
-ask /v1/completions "{$one,\"seed\":8}"
-text_of out | cmp -s - whole && bad 'another seed has the same text'
+ask /v1/completions "{${one%7}8}" -D headers
+id=$(sed -n 's/.*"id":"\(cmpl-[0-9a-f]*\)".*/\1/p' out)
+grep -qi "^x-request-id: $id" headers || bad 'a reply has no id in its header'
+text_of out >other
+[ -s other ] || bad 'no text of another seed'
+cmp -s other whole && bad 'another seed has the same text'
 
 # What follows a schema, whole and as it comes; until then nothing ends it.
 colours='{"type":"object","properties":{"colour":{"enum":["red","blue"]},
@@ -415,6 +421,7 @@ start key_file=key
 gets 401 'Bearer KEY' $c "$small"
 gets 401 '"code":"invalid_api_key"' $c "$small"
 gets 401 'Bearer KEY' $c "$small" -H 'Authorization: Bearer sesamf'
+gets 200 '"text"' $c "$small" -H 'Authorization: bearer sesame'
 gets 200 '"text"' $c "$small" -H 'Authorization: Bearer sesame'
 curl -sS -m 60 "$url/health" | grep -q ok || bad 'health asks for a key'
 stop 0
