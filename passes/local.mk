@@ -60,6 +60,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/ragged_rows.c \
 	%D%/ragged_used.c \
 	%D%/served.c \
+	%D%/stored.c \
 	%D%/kernels/explicit_attention.c \
 	%D%/kernels/explicit_attention.h \
 	%D%/kernels/fuse.c \

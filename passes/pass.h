@@ -383,6 +383,27 @@ bool pass_is_weight(const struct ir_module *m, value_id v);
 void pass_find_choices(const struct ir_module *m, const struct ir_region *r,
 		       bool *chooses);
 
+/* ---- stored.c: how weights may be stored in fewer bits ------------------- */
+
+struct pass_stored {
+	bool is_rounded;	/* else it stays as it is declared */
+	bool is_outer;		/* it is of no layer; formats may leave it */
+	bool in_groups;		/* of IR_GROUP elements of its rows, side by
+				 * side; else a format of groups has it in 8
+				 * bits */
+	struct ir_attr over;	/* if it is rounded: the dims of a row */
+};
+
+/* By name of a weight of the model, which is flat; in arena a. */
+const struct pass_stored *pass_find_stored(const struct ir_module *m,
+					   struct arena *a);
+
+/* ---- quantise.c ---------------------------------------------------------- */
+
+/* Stores as int4 the weights that have groups, and no others: how such weights
+ * may be split, a program's price has from their type. */
+void pass_store_groups(struct ir_module *m, const struct pass_stored *as);
+
 /* ---- summary.c: what a model costs ------------------------------------ */
 
 /* Groups of weights by use; "other" has norms, biases and the like. */

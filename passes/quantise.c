@@ -37,42 +37,23 @@
  * a matrix that is contracted along others is int8, as are one whose rows are
  * no whole groups and one that rows are looked up in.
  *
- * A weight stays as it is declared if no contraction reads it, or anything but
- * contractions and look-ups of whole rows; if contractions sum over different
- * dims of it, or dims that do not lie side by side; or if their result chooses
- * experts.  Published models in f8e4m3 have a wider head, and rounding it to
- * three bits changes which token is the likeliest.
+ * stored.c says which weights stay as they are declared.  In f8e4m3 those
+ * outside of layers do: published models of that type have a wider head, and
+ * rounding it to three bits changes which token is the likeliest.
  */
 #include "passes/derive.h"
 
 #include <string.h>
 
-enum verdict { UNSEEN, ROUNDS, STAYS };
-
 struct quantise {
 	struct ir_module *m;
 	enum ir_dtype dtype;
-	/* by name of a weight: enum verdict, and what contractions sum over */
-	uint8_t *verdict;
-	struct ir_attr *over;
-	dim_id *looked_up;	/* by name: along what rows are; or 0 */
-	bool *in_layer;		/* by value: it is a weight of a layer */
-	bool *is_wide;		/* by name: it is int8 where others are int4 */
-	bool *chooses;		/* by value: an index depends on it */
+	const struct pass_stored *as;	/* by name of a weight */
+	bool groups_alone;	/* others are left as they are declared */
 	region_id r;		/* where new nodes go */
 	uint32_t rounded;
 	VEC(value_id) from, to;
 };
-
-/* ---- which weights ---- */
-
-static const struct ir_node *
-weight_of(const struct quantise *x, value_id v)
-{
-	const struct ir_node *n = ir_node(x->m, x->m->values.at[v].node);
-
-	return x->m->values.at[v].node && n->op == IR_WEIGHT ? n : NULL;
-}
 
 static sym_t
 name_of(const struct quantise *x, const struct ir_node *weight)
@@ -80,27 +61,12 @@ name_of(const struct quantise *x, const struct ir_node *weight)
 	return ir_attr(x->m, weight, IR_ATTR_NAME)->text;
 }
 
-/* Whether the contracted dims of a weight lie side by side, beside others. */
-static bool
-is_matrix(const struct ir_type *t, const struct ir_attr *over)
+/* What the weight of that name is stored in. */
+static enum ir_dtype
+dtype_of(const struct quantise *x, sym_t name)
 {
-	uint32_t i, n = 0, ends = 0;
-
-	for (i = 0; i < t->ndims; i++) {
-		bool is = ir_attr_has(over, t->dims[i]);
-
-		n += is;
-		ends += is && (i + 1 == t->ndims ||
-			       !ir_attr_has(over, t->dims[i + 1]));
-	}
-	return n == over->ndims && n > 0 && ends == 1 && n < t->ndims;
-}
-
-static bool
-same_dims(const struct ir_attr *a, const struct ir_attr *b)
-{
-	return a->ndims == b->ndims &&
-	       memcmp(a->dims, b->dims, a->ndims * sizeof *a->dims) == 0;
+	return x->dtype == IR_INT4 && !x->as[name].in_groups ? IR_INT8
+							     : x->dtype;
 }
 
 /* Rows of a weight along one dim of it are looked up. */
@@ -110,146 +76,30 @@ looks_up(const struct ir_node *n, uint32_t k)
 	return n->op == IR_GATHER && k == 0;
 }
 
-/* Whether the weight may be rounded where it is. */
 static bool
-may_round(const struct quantise *x, value_id v)
+is_rounded(const struct quantise *x, const struct ir_node *weight)
 {
-	return x->in_layer[v] || x->dtype != IR_F8E4M3;
-}
+	const struct pass_stored *as = &x->as[name_of(x, weight)];
 
-/*
- * Whether operand k of a contraction may be an int4: the weight of a layer, in
- * rows of whole groups, and of a dot on the right.
- */
-static bool
-has_groups(const struct quantise *x, const struct ir_node *n, uint32_t k)
-{
-	value_id v = ir_args(x->m, n)[k];
-	int64_t row = ir_row_elems(x->m, ir_type(x->m, v),
-				   ir_attr(x->m, n, IR_ATTR_OVER));
-
-	return x->in_layer[v] && (n->op == IR_DOT_AT || k == 1) && row > 0 &&
-	       row % IR_GROUP == 0;
-}
-
-/* What the weight of that name is stored in. */
-static enum ir_dtype
-dtype_of(const struct quantise *x, sym_t name)
-{
-	return x->dtype == IR_INT4 && x->is_wide[name] ? IR_INT8 : x->dtype;
-}
-
-/* Whether contractions and look-ups of the weight agree what a row is. */
-static bool
-agrees(const struct quantise *x, sym_t name, const struct ir_attr *over)
-{
-	return x->verdict[name] != ROUNDS || same_dims(over, &x->over[name]);
-}
-
-static bool
-contracts(const struct quantise *x, const struct ir_node *n, uint32_t k)
-{
-	const struct ir_attr *over = ir_attr(x->m, n, IR_ATTR_OVER);
-	const value_id *args = ir_args(x->m, n);
-
-	if (n->op != IR_DOT && (n->op != IR_DOT_AT || k != 2)) {
-		return false;
-	}
-	return !x->chooses[n->result] &&
-	       !weight_of(x, args[n->op == IR_DOT ? !k : 0]) &&
-	       is_matrix(ir_type(x->m, args[k]), over);
-}
-
-/* Operand k of a node is a weight: says whether it may be rounded. */
-static void
-judge(struct quantise *x, const struct ir_node *n, uint32_t k)
-{
-	value_id v = ir_args(x->m, n)[k];
-	const struct ir_attr *over = ir_attr(x->m, n, IR_ATTR_OVER);
-	const struct ir_node *w = weight_of(x, v);
-	dim_id *row;
-	sym_t name;
-
-	if (!w) {
-		return;
-	}
-	name = name_of(x, w);
-	row = &x->looked_up[name];
-	if (!may_round(x, v) || ir_dtypes[ir_type(x->m, v)->dtype].bits <= 8) {
-		x->verdict[name] = STAYS;
-	} else if (looks_up(n, k)) {
-		dim_id d = ir_attr(x->m, n, IR_ATTR_OF)->dims[0];
-
-		x->verdict[name] = *row && *row != d ? STAYS
-						     : x->verdict[name];
-		*row = d;
-		x->is_wide[name] = true;
-	} else if (!contracts(x, n, k) || !agrees(x, name, over) ||
-		   x->verdict[name] == STAYS) {
-		x->verdict[name] = STAYS;
-	} else {
-		x->verdict[name] = ROUNDS;
-		x->over[name] = *over;
-		x->is_wide[name] |= !has_groups(x, n, k);
-	}
-}
-
-static void
-judge_region(struct quantise *x, region_id id, bool in_layer)
-{
-	const struct ir_region *r = &x->m->regions.at[id];
-	uint32_t i, k;
-
-	pass_find_choices(x->m, r, x->chooses);
-	for (i = 0; i < r->nodes.n; i++) {
-		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
-
-		if (n->op == IR_WEIGHT) {
-			x->in_layer[n->result] = in_layer;
-		}
-		for (k = 0; k < n->nargs; k++) {
-			judge(x, n, k);
-		}
-		if (n->region) {
-			judge_region(x, n->region, true);
-		}
-	}
-	for (i = 0; i < r->results.n; i++) {
-		const struct ir_node *w = weight_of(x, r->results.at[i]);
-
-		if (w) {
-			x->verdict[name_of(x, w)] = STAYS;
-		}
-	}
+	return x->groups_alone ? as->in_groups
+		: as->is_rounded && (!as->is_outer || x->dtype != IR_F8E4M3);
 }
 
 /* The weight that a node reads and that is rounded, and as which operand. */
 static const struct ir_node *
 rounded_in(const struct quantise *x, const struct ir_node *n, uint32_t *at)
 {
-	const struct ir_node *w;
-
 	for (*at = 0; *at < n->nargs; ++*at) {
-		w = weight_of(x, ir_args(x->m, n)[*at]);
-		if (w && x->verdict[name_of(x, w)] == ROUNDS) {
+		value_id v = ir_args(x->m, n)[*at];
+		const struct ir_node *w = ir_node(x->m,
+						  x->m->values.at[v].node);
+
+		if (x->m->values.at[v].node && w->op == IR_WEIGHT &&
+		    is_rounded(x, w)) {
 			return w;
 		}
 	}
 	return NULL;
-}
-
-/* Weights of whose rows a part would be looked up stay as they are. */
-static void
-judge_rows(struct quantise *x, sym_t names)
-{
-	sym_t i;
-
-	for (i = 0; i < names; i++) {
-		if (x->looked_up[i] && x->verdict[i] == ROUNDS &&
-		    ir_attr_has(&x->over[i], x->looked_up[i])) {
-			x->verdict[i] = STAYS;
-		}
-	}
 }
 
 /* ---- the replacement ---- */
@@ -268,7 +118,7 @@ set_dims(struct ir_new *n, enum ir_attr_key key, const dim_id *dims,
 static value_id
 source(struct quantise *x, const struct ir_node *w, bool scales)
 {
-	const struct ir_attr over = x->over[name_of(x, w)];
+	const struct ir_attr over = x->as[name_of(x, w)].over;
 	const struct ir_type t = *ir_type(x->m, w->result);
 	sym_t name = name_of(x, w);
 	struct ir_new n;
@@ -412,8 +262,7 @@ rewrite(struct quantise *x, region_id r)
 
 			replace(x, old[i], &weight, at);
 		} else if (ir_node(m, old[i])->op != IR_WEIGHT ||
-			   x->verdict[name_of(x, ir_node(m, old[i]))] !=
-			   ROUNDS) {
+			   !is_rounded(x, ir_node(m, old[i]))) {
 			VEC_PUSH(&m->ctx->perm, &m->regions.at[r].nodes,
 				 old[i]);
 		}
@@ -440,16 +289,36 @@ read_setting(struct ir_module *m, const struct ir_setting *s,
 	return false;
 }
 
+/* Makes the replacements. */
+static void
+store(struct quantise *x)
+{
+	struct ir_module *m = x->m;
+	value_id *map;
+	uint32_t i;
+
+	rewrite(x, m->funcs.at[ir_model(m)].body);
+	map = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *map);
+	for (i = 0; i < x->from.n; i++) {
+		map[x->from.at[i]] = x->to.at[i];
+	}
+	ir_replace_uses(m, map);
+}
+
+void
+pass_store_groups(struct ir_module *m, const struct pass_stored *as)
+{
+	struct quantise x = { .m = m, .dtype = IR_INT4, .as = as,
+			      .groups_alone = true };
+
+	store(&x);
+}
+
 bool
 pass_quantise(struct pass_ctx *p, struct ir_module *m)
 {
 	const struct ir_setting *s = ir_setting(m, "serve.weights");
 	struct quantise x = { .m = m };
-	struct arena *a = &m->ctx->tmp;
-	region_id body;
-	value_id *map;
-	uint32_t i;
-	sym_t names;
 
 	if (!s || !ir_setting(m, "program.serves")) {
 		return true;
@@ -457,17 +326,8 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 	if (!read_setting(m, s, &x.dtype)) {
 		return false;
 	}
-	names = m->ctx->syms.text.n;
-	x.verdict = arena_alloc(a, names * sizeof *x.verdict);
-	x.over = arena_alloc(a, names * sizeof *x.over);
-	x.looked_up = arena_alloc(a, names * sizeof *x.looked_up);
-	x.in_layer = arena_alloc(a, m->values.n * sizeof *x.in_layer);
-	x.is_wide = arena_alloc(a, names * sizeof *x.is_wide);
-	x.chooses = arena_alloc(a, m->values.n * sizeof *x.chooses);
-	body = m->funcs.at[ir_model(m)].body;
-	judge_region(&x, body, false);
-	judge_rows(&x, names);
-	rewrite(&x, body);
+	x.as = pass_find_stored(m, &m->ctx->tmp);
+	store(&x);
 	if (x.rounded == 0) {
 		diag_error(&m->ctx->diags, s->span, "`weights` is %s, and "
 			   "there is nothing to store so: expected is a "
@@ -476,11 +336,6 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 			   x.dtype == IR_F8E4M3 ? " inside of a repeat" : "");
 		return false;
 	}
-	map = arena_alloc(a, m->values.n * sizeof *map);
-	for (i = 0; i < x.from.n; i++) {
-		map[x.from.at[i]] = x.to.at[i];
-	}
-	ir_replace_uses(m, map);
 	pass_count(p, "contractions of rounded weights", x.rounded);
 	return true;
 }

@@ -105,6 +105,13 @@ struct serve_line {
 
 enum serve_work { SERVE_DOT, SERVE_ATTENTION, SERVE_MAP, SERVE_COMM };
 
+/* How a weight is stored if weights are asked for in a format: as it is
+ * declared; so; so, but in 8 bits in place of groups of 4; as the format has
+ * those outside of layers. */
+enum serve_stored {
+	SERVE_DECLARED, SERVE_ASKED, SERVE_WIDE, SERVE_OUTER, SERVE_NSTORED
+};
+
 /* One kernel or collective of a rank, which runs `times` in its part. */
 struct serve_item {
 	enum serve_work work;
@@ -115,8 +122,8 @@ struct serve_item {
 	enum target_rate rate;
 	double out_bytes;
 	double weight_bytes;	/* of an element; 0: no operand is a weight */
-	bool narrows;		/* a layer's weight */
-	bool stays;		/* however others are stored */
+	enum serve_stored stored;
+	bool is_cut;		/* slices of the weight are read */
 	/* SERVE_DOT, SERVE_MAP: its rows are all keys of the step's sequences,
 	 * which it computes of the cache */
 	bool of_keys;
@@ -142,16 +149,19 @@ struct serve_item {
 	struct cost_group group;
 };
 
+/* Weights that are stored alike. */
+struct serve_held {
+	double elems, bytes;	/* bytes: as they are declared */
+	double rows;		/* of which each has a scale if it has 8 bits */
+};
+
 /* What runs before, in or after a repeat; a repeat runs count times. */
 struct serve_part {
 	bool is_layer;
 	int64_t count;
 	VEC(struct serve_item) items;
-	/* elements of weights on a rank, in one iteration, by their bytes */
-	double narrow_elems, narrow_bytes;	/* of contractions of layers */
-	double expert_elems, expert_bytes;	/* those that experts have */
-	double head_elems, head_bytes;	/* of contractions outside of them */
-	double other_bytes;
+	/* weights on a rank, in one iteration; [1]: of experts */
+	struct serve_held held[SERVE_NSTORED][2];
 };
 
 /* The program of a rank, before it is cut into stages. */
@@ -173,6 +183,7 @@ struct serve_model {
 	int64_t experts;	/* of the largest layer; 0: none */
 	int64_t heads;		/* the most of any attention */
 	bool absorbs;		/* as serve_open was told */
+	bool in_groups;		/* a program of llmc, with weights of int4 */
 	struct pass_sums sums;
 };
 

@@ -124,6 +124,15 @@ drop_settings(struct ir_module *m)
 	m->settings.n = n;
 }
 
+static bool
+asks_for_groups(const struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "serve.weights");
+
+	return s && strcmp(ir_text(m->ctx, s->text),
+			   ir_dtypes[IR_INT4].name) == 0;
+}
+
 bool
 serve_open(struct ir_module *m, struct memo *memo, bool absorbs,
 	   struct serve_model *out)
@@ -152,6 +161,7 @@ serve_open(struct ir_module *m, struct memo *memo, bool absorbs,
 		return false;
 	}
 	out->context = ir_dim_size(m, out->seq);
+	out->in_groups = absorbs && asks_for_groups(m);
 	drop_settings(m);
 	find_sizes(out);
 	return true;
@@ -218,6 +228,8 @@ struct serve_reading {
 	struct arena *a;
 	struct serve_program *out;
 	bool *of_cache;	/* by value: it is computed of what is cached */
+	/* by name: how programs of llmc store weights; NULL: others do */
+	const struct pass_stored *as;
 };
 
 /* Ranks from one to the next along an axis: those of the axes inside it. */
@@ -255,7 +267,7 @@ weight_of(const struct ir_module *m, const struct ir_node *n)
 	return v;
 }
 
-/* Whether slices of the weight are read: such a one is stored as declared. */
+/* Whether slices of the weight are read. */
 static bool
 is_cut(const struct ir_module *m, value_id weight)
 {
@@ -274,7 +286,36 @@ is_cut(const struct ir_module *m, value_id weight)
 static double
 elem_bytes(const struct ir_module *m, value_id v)
 {
-	return ir_dtypes[ir_type(m, v)->dtype].bits / 8.0;
+	return ir_elem_bytes(ir_type(m, v)->dtype);
+}
+
+static const struct pass_stored *
+own_storing(const struct serve_reading *r, value_id weight)
+{
+	const struct ir_node *n = ir_node(r->m, r->m->values.at[weight].node);
+
+	return &r->as[ir_attr(r->m, n, IR_ATTR_NAME)->text];
+}
+
+/*
+ * How the weight is stored, in a layer or not.  Published engines store all
+ * matrices of layers in one format.
+ */
+static enum serve_stored
+stored_as(const struct serve_reading *r, value_id weight, bool is_layer)
+{
+	const struct pass_stored *as;
+
+	if (!r->as && is_layer) {
+		return ir_type(r->m, weight)->ndims > 1 &&
+		       !is_cut(r->m, weight) ? SERVE_ASKED : SERVE_DECLARED;
+	} else if (!r->as) {
+		return SERVE_OUTER;
+	}
+	as = own_storing(r, weight);
+	return !as->is_rounded ? SERVE_DECLARED
+		: as->is_outer ? SERVE_OUTER
+		: as->in_groups ? SERVE_ASKED : SERVE_WIDE;
 }
 
 static struct serve_line
@@ -456,8 +497,8 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	x->rate = price_rate(ir_type(r->m, ir_args(r->m, n)[0])->dtype);
 	x->out_bytes = elem_bytes(r->m, ir_args(r->m, n)[0]);
 	x->weight_bytes = w ? elem_bytes(r->m, w) : 0;
-	x->narrows = w && is_layer;
-	x->stays = w && is_cut(r->m, w);
+	x->stored = w ? stored_as(r, w, is_layer) : SERVE_DECLARED;
+	x->is_cut = w && is_cut(r->m, w);
 	x->is_expert = ir_is(n->op, IRF_INDEXED);
 	if (k->nodes.n > 1) {	/* two operands and a result, as a gate has */
 		x->bytes = line(3 * k->work->write_bytes,
@@ -552,27 +593,41 @@ contraction_of(const struct ir_module *m, value_id weight)
 	return NULL;
 }
 
+/* Scales of a weight in 8 bits, of which each rank has all: one for each index
+ * of the dims that no row is along. */
+static double
+scales_of(const struct serve_reading *r, value_id weight)
+{
+	const struct ir_type *t = ir_type(r->m, weight);
+	const struct ir_attr *over = &own_storing(r, weight)->over;
+	double n = 1;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		n *= ir_attr_has(over, t->dims[i])
+			? 1 : (double)ir_dim_size(r->m, t->dims[i]);
+	}
+	return n;
+}
+
 static void
 add_weight(const struct serve_reading *r, const struct ir_node *n,
 	   double times, struct serve_part *part)
 {
 	double elems = times * ir_most_elems(r->m, ir_type(r->m, n->result));
-	double bytes = elems * elem_bytes(r->m, n->result);
 	const struct ir_node *reader = contraction_of(r->m, n->result);
+	bool of_experts = reader && ir_is(reader->op, IRF_INDEXED);
+	enum serve_stored as = SERVE_DECLARED;
+	struct serve_held *to;
 
-	if (part->is_layer && ir_type(r->m, n->result)->ndims > 1 &&
-	    !is_cut(r->m, n->result)) {
-		part->narrow_elems += elems;
-		part->narrow_bytes += bytes;
-		if (reader && ir_is(reader->op, IRF_INDEXED)) {
-			part->expert_elems += elems;
-			part->expert_bytes += bytes;
-		}
-	} else if (!part->is_layer && reader) {
-		part->head_elems += elems;
-		part->head_bytes += bytes;
-	} else {
-		part->other_bytes += bytes;
+	if (n->op == IR_WEIGHT && (part->is_layer || reader)) {
+		as = stored_as(r, n->result, part->is_layer);
+	}
+	to = &part->held[as][of_experts];
+	to->elems += elems;
+	to->bytes += elems * elem_bytes(r->m, n->result);
+	if (r->as && as != SERVE_DECLARED) {
+		to->rows += times * scales_of(r, n->result);
 	}
 }
 
@@ -745,6 +800,12 @@ serve_program(const struct serve_model *s, const struct target *t,
 	out->split.pp = out->split.replicas = 1;
 	ir_ctx_child(&c, s->m->ctx);
 	r.m = ir_copy(s->m, &c);
+	if (s->absorbs) {
+		r.as = pass_find_stored(r.m, &c.perm);
+	}
+	if (s->in_groups) {
+		pass_store_groups(r.m, r.as);
+	}
 	if (!place_it(s, t, split, r.m)) {
 		out->why = "it cannot be placed so";
 	} else {

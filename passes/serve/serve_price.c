@@ -21,6 +21,7 @@ const char *const serve_time_names[SERVE_NTIMES] = {
 };
 
 #define BLOCK 16		/* tokens of a block of the cache */
+#define SCALE_BYTES 4		/* of a row of a weight in 8 bits: an f32 */
 /*
  * How much later a collective begins for which the hosts of ranks call one
  * after another: each waits for the last, whose host has other work, too.  The
@@ -77,7 +78,24 @@ add_larger(struct serve_time *to, enum serve_part_kind read, double read_us,
 static bool
 is_narrow(const struct serve_item *x, const struct serve_asked *q)
 {
-	return x->narrows && !x->stays && (x->is_expert || !q->experts_only);
+	return (x->stored == SERVE_ASKED || x->stored == SERVE_WIDE) &&
+	       (x->is_expert || !q->experts_only);
+}
+
+/* Bytes of an element of a weight that is stored so; 0: as it is declared. */
+static double
+format_bytes(const struct serve_asked *q, enum serve_stored stored,
+	     bool is_expert)
+{
+	const struct serve_format *f = q->weights;
+
+	if (!f || stored == SERVE_DECLARED) {
+		return 0;
+	}
+	return stored == SERVE_OUTER ? f->head_bytes
+		: q->experts_only && !is_expert ? 0
+		: stored == SERVE_WIDE ? fmax(f->bytes, f->head_bytes)
+		: f->bytes;
 }
 
 /* Bytes of an element of a contraction's weight where it is not stored as it is
@@ -85,10 +103,8 @@ is_narrow(const struct serve_item *x, const struct serve_asked *q)
 static double
 narrow_bytes(const struct serve_item *x, const struct serve_asked *q)
 {
-	bool is = q->weights && x->weight_bytes > 0 && !x->stays;
-
-	return !is ? 0 : is_narrow(x, q) ? q->weights->bytes
-		: x->narrows ? 0 : q->weights->head_bytes;
+	return x->weight_bytes > 0
+		? format_bytes(q, x->stored, x->is_expert) : 0;
 }
 
 static double
@@ -163,7 +179,7 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	/* numbers of f16 and of 4 bits lie in rows, and experts in 8 bits, and
 	 * what slices are read of (codegen/cpu/dot/cpu_dot_view.c,
 	 * codegen/panels.c) */
-	c.panels = c.stored_bytes == 0 ? c.rate != TARGET_FP16 && !x->stays
+	c.panels = c.stored_bytes == 0 ? c.rate != TARGET_FP16 && !x->is_cut
 		: c.stored_bytes == 1 && x->groups <= 1;
 	c.widened = c.stored_bytes > 0 && c.stored_bytes <= 1 &&
 		    c.rate != TARGET_FP8 && c.rate != TARGET_FP4 &&
@@ -556,24 +572,26 @@ serve_cycle_us(const struct serve_answer_in *in, const struct serve_program *p,
 /* ---- memory ---- */
 
 static double
-layer_weights(const struct serve_part *part, const struct serve_asked *q)
+held_bytes(const struct serve_held *h, double bytes)
 {
-	const struct serve_format *f = q->weights;
-
-	return !f ? part->narrow_bytes
-		: !q->experts_only ? part->narrow_elems * f->bytes
-		: part->narrow_bytes - part->expert_bytes +
-		  part->expert_elems * f->bytes;
+	return bytes > 0 ? h->elems * bytes +
+			   (bytes == 1 ? h->rows * SCALE_BYTES : 0)
+			 : h->bytes;
 }
 
 static double
 part_weights(const struct serve_part *part, const struct serve_asked *q)
 {
-	const struct serve_format *f = q->weights;
+	double bytes = 0;
+	int as, of_experts;
 
-	return part->other_bytes + layer_weights(part, q) +
-	       (f && f->head_bytes > 0 ? part->head_elems * f->head_bytes
-				       : part->head_bytes);
+	for (as = 0; as < SERVE_NSTORED; as++) {
+		for (of_experts = 0; of_experts < 2; of_experts++) {
+			bytes += held_bytes(&part->held[as][of_experts],
+					    format_bytes(q, as, of_experts));
+		}
+	}
+	return bytes;
 }
 
 /* Of a token of a sequence of so many. */

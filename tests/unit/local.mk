@@ -92,6 +92,7 @@ unit_tests += \
 	%D%/serve/t-scarce-serve \
 	%D%/serve/t-scheduler \
 	%D%/serve/t-serve \
+	%D%/serve/t-stored \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \
 	%D%/sim/t-sim-train \
