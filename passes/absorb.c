@@ -22,7 +22,9 @@
  * product with a weight, slices of that, and `concat` with something that is
  * cached as it is; else keys are computed, as the model says: where they are
  * rotated or have a norm or a bias after the product, where heads share the
- * keys of several kv heads, and where others read them, too.
+ * keys of several kv heads, and where others read them, too.  A `cache` of what
+ * is computed of cached rows is left out before: `cache(f(cache(x)))` keeps x,
+ * of which keys are computed.
  *
  * The pass stands before `ragged`, which makes the cache of what it finds, and
  * acts if the setting `program.serves` is there; what prices a program that
@@ -473,6 +475,42 @@ absorb_region(struct absorb *x, region_id id)
 	}
 }
 
+/* ---- caches of what is cached ---- */
+
+/*
+ * Rows that are computed of cached ones are of all positions already, so a
+ * `cache` of them keeps nothing: it is what it reads.  `cached`: by value, such
+ * rows; `map`: what takes the place of a value.
+ */
+static void
+drop_second_caches(struct ir_module *m, region_id id, bool *cached,
+		   value_id *map)
+{
+	struct ir_region *r = &m->regions.at[id];
+	uint32_t i, k, kept = 0;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+		const value_id *args = ir_args(m, n);
+		bool of = false;
+
+		for (k = 0; k < n->nargs; k++) {
+			of |= cached[args[k]];
+		}
+		if (n->region) {
+			drop_second_caches(m, n->region, cached, map);
+		} else if (n->op == IR_CACHE && of) {
+			map[n->result] = map[args[0]] ? map[args[0]] : args[0];
+			cached[n->result] = true;
+			continue;
+		} else if (n->nresults == 1 && !ir_is(n->op, IRF_PAIRS)) {
+			cached[n->result] = of || n->op == IR_CACHE;
+		}
+		r->nodes.at[kept++] = r->nodes.at[i];
+	}
+	r->nodes.n = kept;
+}
+
 static void
 count_uses(struct absorb *x)
 {
@@ -503,11 +541,15 @@ uint32_t
 pass_absorb_latents(struct ir_module *m)
 {
 	struct absorb x = { .m = m };
-	value_id *map;
+	region_id body = m->funcs.at[ir_model(m)].body;
+	value_id *map = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *map);
 	uint32_t i;
 
+	drop_second_caches(m, body, arena_alloc(&m->ctx->tmp, m->values.n),
+			   map);
+	ir_replace_uses(m, map);
 	count_uses(&x);
-	absorb_region(&x, m->funcs.at[ir_model(m)].body);
+	absorb_region(&x, body);
 	map = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *map);
 	for (i = 0; i < x.from.n; i++) {
 		map[x.from.at[i]] = x.to.at[i];

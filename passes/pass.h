@@ -132,8 +132,9 @@ bool pass_find_tokens(struct ir_module *m, dim_id *batch, dim_id *seq);
 
 /*
  * Attention whose keys and values are computed of cached rows by weights alone
- * attends to these rows, which are cached as the keys of one kv head.  Returns
- * how many did not yet.  The module must be flat and folded.
+ * attends to these rows, which are cached as the keys of one kv head; a cache
+ * of what is computed of cached rows is left out.  Returns how many attentions
+ * did not yet.  The module must be flat and folded.
  */
 uint32_t pass_absorb_latents(struct ir_module *m);
 

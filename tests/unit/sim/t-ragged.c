@@ -381,11 +381,25 @@ rounded(struct rounding *x, value_id v)
 	return both(x, IR_ADD, low, both(x, IR_ADD, up, down));
 }
 
-/* Rounds what a node reads: keys and values, or what the model caches. */
+/* Whether v is computed of rows that are cached, by operands on the left. */
+static bool
+is_of_cached(const struct ir_module *m, value_id v)
+{
+	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+
+	while (m->values.at[v].node && n->nargs > 0 && n->op != IR_CACHE) {
+		v = ir_args(m, n)[0];
+		n = ir_node(m, m->values.at[v].node);
+	}
+	return m->values.at[v].node && n->op == IR_CACHE;
+}
+
+/* Rounds what a node reads: keys and values, or what the model caches first. */
 static void
 round_operands(struct rounding *x, node_id id, bool says_cache)
 {
-	bool caches = ir_node(x->m, id)->op == IR_CACHE;
+	bool caches = ir_node(x->m, id)->op == IR_CACHE &&
+		      !is_of_cached(x->m, ir_args(x->m, ir_node(x->m, id))[0]);
 	bool pairs = ir_is(ir_node(x->m, id)->op, IRF_PAIRS);
 	uint32_t at = pairs ? 1 : 0, to = pairs ? 3 : 1;
 	value_id v;
@@ -455,6 +469,13 @@ exchange(struct arena *a, const char *text, const char *was, const char *is)
 	return buf_text(&b);
 }
 
+/* Whether latents are cached before their norm, and after it once more. */
+static bool
+caches_twice(const struct pair *p)
+{
+	return p->n[NR_LATENT] == 1 && p->n[NR_FFN] % 5 == 1;
+}
+
 static struct ir_module *
 compile(struct ir_ctx *c, const struct pair *p)
 {
@@ -469,6 +490,12 @@ compile(struct ir_ctx *c, const struct pair *p)
 	} else if (p->n[NR_FFN] % 3 == 0) {
 		text = exchange(&c->perm, text, "cache(rope(r))",
 				"rope(cache(r))");
+	}
+	if (caches_twice(p)) {
+		text = exchange(&c->perm, text, "l = cache(rmsnorm(l)",
+				"l = cache(rmsnorm(cache(l))");
+		text = exchange(&c->perm, text, "l = cache(layernorm(l)",
+				"l = cache(layernorm(cache(l))");
 	}
 	assert_true(source_add(&c->sources, "model", text, strlen(text),
 			       &base));
@@ -536,11 +563,12 @@ after(void *user, const struct sim_result *r)
 }
 
 /* Whether keys are products of latents alone, beside what is cached as it is:
- * with a bias they are not, nor where what is cached is rotated later. */
+ * with a bias they are not, nor where what is cached is rotated later, or has
+ * its norm later. */
 static bool
 has_absorbed(const struct pair *p)
 {
-	return p->n[NR_LATENT] == 1 && !p->n[NR_BIAS] &&
+	return p->n[NR_LATENT] == 1 && !p->n[NR_BIAS] && !caches_twice(p) &&
 	       (p->n[NR_LEARNED] || p->n[NR_FFN] % 3 != 0);
 }
 
@@ -633,9 +661,10 @@ struct stored {
 
 /* Rows of logits that were compared; and pairs that ran, those with experts
  * apart, those whose keys are of latents, and of these those that attend to the
- * latents, and those of these on several tensor ranks. */
+ * latents, and those of these on several tensor ranks; those that cache what is
+ * computed of cached rows. */
 struct counts {
-	uint32_t compared, same, apart, latent, absorbed, split;
+	uint32_t compared, same, apart, latent, absorbed, split, twice;
 };
 
 /* False: refused. */
@@ -680,6 +709,7 @@ run_pair(uint64_t seed, const struct stored *as, struct counts *n)
 	n->apart += ran && p.n[NR_EP] > 1;
 	n->latent += ran && p.n[NR_LATENT];
 	n->absorbed += ran && t->absorbs;
+	n->twice += ran && caches_twice(&p);
 	n->split += ran && t->absorbs && p.n[NR_TP] > 1;
 	ir_ctx_release(&c);
 	free(t);
@@ -708,9 +738,10 @@ run_pairs(uint64_t pairs, const struct stored *stored, uint32_t nstored)
 		refused += !run_pair(seed, &stored[seed % nstored], &n);
 	}
 	printf("%u pairs, %u with experts apart, %u with latents (%u attend "
-	       "to them, %u on several tensor ranks), %u rows of logits the "
-	       "same, %llu refused\n", n.same, n.apart, n.latent, n.absorbed,
-	       n.split, n.compared, (unsigned long long)refused);
+	       "to them, %u on several tensor ranks; %u cache twice), %u rows "
+	       "of logits the same, %llu refused\n", n.same, n.apart,
+	       n.latent, n.absorbed, n.split, n.twice, n.compared,
+	       (unsigned long long)refused);
 	assert_true(refused * 4 <= n.same + 4);
 	assert_true(n.compared >= pairs);
 	/* a third of many */
