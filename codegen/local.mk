@@ -126,6 +126,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot_plan.c \
 	%D%/cuda/dot/cuda_dot_products.c \
 	%D%/cuda/dot/cuda_dot_ring.c \
+	%D%/cuda/dot/cuda_dot_slots.c \
 	%D%/cuda/dot/cuda_dot_steps.c \
 	%D%/cuda/dot/cuda_dot_where.c \
 	%D%/cuda/dot/cuda_dot_widen.c \

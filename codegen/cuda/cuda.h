@@ -307,12 +307,19 @@ bool cu_nest_steps(struct cu_kernel *k, const struct cu_nest *n);
  */
 bool cu_nest_box(struct cu_func *f, const struct cu_nest *n, int64_t threads,
 		 const char *thread);
-/* Issue slots of a thread for each element of such a box, in the mean: loads,
- * expressions and stores, in vectors if leaves and indices allow; and, if a
- * warp is `alone' on its scheduler, those that pass while it waits for loads.
- * Emits nothing; 0: it cannot be done. */
-double cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *n,
-		     bool alone);
+/* What such a box costs. */
+struct cu_nest_cost {
+	/* issue slots of a thread for each element, in the mean: loads,
+	 * expressions and stores, in vectors if leaves and indices allow */
+	double slots;
+	int64_t lanes;	/* elements of a vector */
+	int64_t loads;	/* of vectors in global memory, for each of the box */
+	bool pair;	/* a thread has two vectors, of both halves of a dim */
+};
+
+/* Emits nothing; no slots: it cannot be done. */
+struct cu_nest_cost cu_nest_cost_of(const struct cu_kernel *k,
+				    const struct cu_nest *n);
 /*
  * Emits steps that store a value of the nodes in shared scratch at *offset,
  * f32 and row-major, for later steps of the kernel.

@@ -32,6 +32,18 @@ enum cost_slot {
 extern const double cost_slots[COSTS_NKINDS];
 
 /*
+ * Vectors of a thread of so many whose loads are in flight at once, of a box of
+ * an epilogue that has so many vectors of so many lanes, or pairs of such, with
+ * so many loads each.  cuda_nest_box.c emits so many.
+ */
+int64_t cost_at_once(int64_t loads, int64_t lanes, bool pair, int64_t vectors,
+		     int64_t threads);
+/* Issue slots that pass, for each of so many elements of such a box, while a
+ * warp that has its scheduler alone waits for loads. */
+double cost_wait_slots(int64_t loads, int64_t lanes, bool pair, int64_t elems,
+		       int64_t threads);
+
+/*
  * What a multiprocessor does while a tile's sums are put away
  * (codegen/cuda/dot/): all who multiply have that tile; or they do where tiles
  * are large, and take turns where they are small, one multiplying while another
@@ -107,7 +119,7 @@ struct cost_contraction {
 	bool widened;	/* on a GPU it has 8 or 4 bits (cuda.md) */
 	bool widened_apart;	/* which takes its time beside all else */
 	bool own_tail;	/* k is cut in the last wave of tiles alone */
-	struct cost_put put;	/* what follows the products, if own_tail */
+	struct cost_put put;	/* what follows the products */
 	/* on a GPU, elements of the m times k, of the n times k operand are
 	 * copied to shared memory one by one */
 	bool single[2];

@@ -335,8 +335,7 @@ static double
 own_put_us(const struct target_device *d, const struct cost_contraction *x,
 	   double math_us)
 {
-	return x->own_tail ? cost_put_us(d, &x->put, x->batch * x->m * x->n,
-					 math_us) : 0;
+	return cost_put_us(d, &x->put, x->batch * x->m * x->n, math_us);
 }
 
 /* Of its operands, of which so much is read for it, and its result. */

@@ -19,6 +19,37 @@ const double cost_slots[COSTS_NKINDS] = {
 /* Elements of a tile of a team that takes turns. */
 #define TURNS_TILE (128 * 128)
 
+/* Most vectors whose loads are in flight, and the elements of these, for which
+ * a thread has registers. */
+#define MOST_AT_ONCE 4
+#define EARLY 32
+
+int64_t
+cost_at_once(int64_t loads, int64_t lanes, bool pair, int64_t vectors,
+	     int64_t threads)
+{
+	int64_t n = loads ? MOST_AT_ONCE : 1;
+	/* of so many turns the last may be of some threads alone */
+	bool uneven = vectors % threads != 0 &&
+		      vectors >= MOST_AT_ONCE * threads;
+
+	while (n > 1 && (n * (pair ? 2 : 1) * lanes * loads > EARLY ||
+			 (!uneven && vectors % (n * threads) != 0))) {
+		n /= 2;
+	}
+	return n;
+}
+
+double
+cost_wait_slots(int64_t loads, int64_t lanes, bool pair, int64_t elems,
+		int64_t threads)
+{
+	int64_t each = lanes * (pair ? 2 : 1);
+
+	return !loads ? 0 : cost_slots[COSTS_WAIT] / (double)(each *
+		cost_at_once(loads, lanes, pair, elems / each, threads));
+}
+
 double
 cost_last_tiles(const struct target_device *d, double sums)
 {

@@ -265,17 +265,27 @@ struct cost_contraction price_dot(const struct pricing *p,
 
 /* ---- price_epilogue.c, price_exprs.c ------------------------------------ */
 
+/* Who puts sums away, by which kernels. */
+enum price_putting {
+	PRICE_PUT_TEAMS,	/* who multiplies by wgmma or tcgen05 what the
+				 * copying unit loads (cuda_dot90_put.c) */
+	PRICE_PUT_TILES,	/* all threads of a block
+				 * (cuda_dot_epilogue.c) */
+	PRICE_PUT_ROWS		/* they, row by row of experts, each of which a
+				 * warp has (cuda_experts_at.c) */
+};
+
 /*
  * Issue slots of a thread for each element of a contraction's result, for what
- * follows the products in its kernel of sm_90a or sm_100a: with a store of the
- * result, if nothing else does.  `shares`: with others of its launch, whose sum
- * so far, or what the first of a pair computes, is then in registers.
+ * follows the products in its kernel: with a store of the result, if nothing
+ * else does.  `shares`: with others of its launch, whose sum so far, or what
+ * the first of a pair computes, is then in registers.
  */
 double price_put_slots(struct ir_module *m, const struct kernel *k,
-		       bool shares);
+		       enum price_putting by, bool shares);
 /* The same, beyond those of a store of the result alone. */
 double price_more_slots(struct ir_module *m, const struct kernel *k,
-			bool shares);
+			enum price_putting by, bool shares);
 /* All that other warps do for each, with sums that are rounded to the type of
  * the contraction's result; 0: who multiplies does it, as it needs no copy of
  * the sums in shared memory, or as that type is wider than 16 bits. */
@@ -447,6 +457,8 @@ bool price_traits_parse(struct price_traits *t, const char *text, bool lax,
 
 /* Whether none is set: only llmc's own code runs in parts (kernels/parts.c). */
 bool price_ours(const struct price_traits *t);
+/* Whether there are kernels of llmc for that device, a GPU. */
+bool price_has_kernels(const struct target_device *d);
 /* Whether kernels that move bytes are llmc's: at most traits of when something
  * runs are set, which leave kernels as they are. */
 bool price_own_moves(const struct price_traits *t);

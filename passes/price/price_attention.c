@@ -9,7 +9,6 @@
 #include "passes/plan/plan.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- scores in memory ---- */
@@ -214,8 +213,6 @@ has_tile(const struct pricing *p, const struct kernel *k,
 						       made));
 }
 
-#define FIRST_ARCH 80	/* that llmc has kernels for */
-
 /* Whether llmc's own kernels are those with which one makes all gradients. */
 static bool
 has_joint_kernel(const struct pricing *p)
@@ -248,8 +245,7 @@ price_has_two_kernels(const struct pricing *p, const struct kernel *k)
 	if (target_is_cpu(d) && !p->traits->five_products && !d->plan_only) {
 		return !has_one_step(p, k);
 	}
-	if (p->traits->five_products || !target_is_cuda(d) || d->plan_only ||
-	    atoi(d->arch + strlen("sm_")) < FIRST_ARCH) {
+	if (p->traits->five_products || !price_has_kernels(d)) {
 		return false;
 	}
 	if (!has_joint_kernel(p) || !gradients_of(p, k, &g) ||

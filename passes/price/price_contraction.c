@@ -274,19 +274,29 @@ set_copies(const struct pricing *p, const struct kernel *k,
 	}
 }
 
-/* What follows its products; cost_put_us has the rule that hides it.  Of 8 bits
- * a thread of sm_90a has two registers for a sum, so tiles of both are small,
- * and those of teams in turns smaller than pays. */
+/* What follows its products; cost_put_us has the rule that hides it.  Of
+ * kernels whose threads copy and multiply nothing is hidden: the blocks that a
+ * multiprocessor has begin together, and so end together.  Of 8 bits a thread
+ * of sm_90a has two registers for a sum, so tiles of both are small, and those
+ * of teams in turns smaller than pays. */
 static void
 set_put(struct pricing *p, const struct kernel *k, bool shares,
 	struct cost_contraction *x)
 {
 	bool threads = strcmp(p->t->device.arch, "sm_90a") != 0;
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
 
-	if (!x->own_tail) {
+	if (!price_ours(p->traits) || !price_has_kernels(&p->t->device)) {
 		return;
 	}
-	x->put.slots = price_more_slots(p->m, k, shares);
+	if (!x->own_tail) {
+		x->put.slots = price_more_slots(p->m, k,
+			ir_is(n->op, IRF_INDEXED) && n->op != IR_DOT_TO
+			? PRICE_PUT_ROWS : PRICE_PUT_TILES, false);
+		return;
+	}
+	x->put.slots = price_more_slots(p->m, k, PRICE_PUT_TEAMS, shares);
 	x->put.boxes = !threads && x->rate != TARGET_FP8 &&
 		       price_adds_boxes(p->m, k, shares);
 	x->put.warps_slots = price_warps_slots(p->m, k, shares);

@@ -11,6 +11,8 @@
  */
 #include "passes/price/price_epilogue.h"
 
+#include <math.h>
+
 #define VECTOR_BYTES 16	/* of the widest of what lies along vectors */
 /* Columns of a part of a tile in shared memory, of a pair the same of both, and
  * rows of it that a warp has: cuda_dot90.c, cuda_dot90_put.c. */
@@ -18,10 +20,12 @@
 #define PAIR_COLS 64
 #define PART_ROWS 16
 #define WARP 32
-/* Most vectors of a thread whose loads are in flight, and elements of these:
- * cuda_nest_box.c. */
-#define MOST_AT_ONCE 4
-#define EARLY 32
+/* Rows and columns of a tile that other warps put away: cuda_dot90.c. */
+#define BESIDE_ROWS 128
+#define BESIDE_COLS 256
+/* Columns of a tile of experts; of 8 bits: cuda_dot_plan.c. */
+#define EXPERTS_COLS 256
+#define EXPERTS_COLS_8 128
 
 /* ---- slots ---- */
 
@@ -163,11 +167,12 @@ widen_lanes(struct epilogue *e, value_id v, int64_t *widest)
 	}
 }
 
-/* As many as make 16 bytes of the widest that lies along vectors. */
+/* As many as make 16 bytes of the widest that lies along vectors: of sums in
+ * f32, if those of a tile are read so. */
 static void
 set_lanes(struct epilogue *e)
 {
-	int64_t widest = 2;
+	int64_t widest = e->by == PRICE_PUT_TEAMS ? 2 : 4;
 	uint32_t i;
 
 	for (i = 1; i < e->n; i++) {
@@ -231,7 +236,8 @@ nest_slots(struct epilogue *e)
 	for (i = 0; i < roots; i++) {
 		value_id v = root(e, i, &adds);
 
-		slots += v && price_is_stored(e, v) ? root_slots(e, v, adds) : 0;
+		slots += v && price_is_stored(e, v)
+			? root_slots(e, v, adds) : 0;
 	}
 	for (i = 1; i < e->n; i++) {
 		slots += expr_slots(e, &e->at[i]);
@@ -239,15 +245,11 @@ nest_slots(struct epilogue *e)
 	return slots;
 }
 
-/* Columns that go through shared memory at a time: of whole rows of the last
- * dim, as rotations and reductions need. */
-static double
-part_cols(const struct epilogue *e)
+/* Whether an epilogue needs whole rows of the last dim, as rotations and
+ * reductions do. */
+static bool
+needs_rows(const struct epilogue *e)
 {
-	const struct ir_type *t = ir_type(e->m, e->dot->result);
-	double most = (double)ir_most(e->m, ir_dim_size(e->m, e->last),
-				      t->cut[t->ndims - 1]);
-	double cols = e->paired ? PAIR_COLS : PART_COLS;
 	bool whole = e->halves;
 	uint32_t i;
 
@@ -255,7 +257,19 @@ part_cols(const struct epilogue *e)
 		whole |= ir_is(ir_node(e->m, e->k->nodes.at[i])->op,
 			       IRF_ROWWISE);
 	}
-	return whole && most > cols ? most : cols;
+	return whole;
+}
+
+/* Columns that go through shared memory at a time. */
+static double
+part_cols(const struct epilogue *e)
+{
+	const struct ir_type *t = ir_type(e->m, e->dot->result);
+	double most = (double)ir_most(e->m, ir_dim_size(e->m, e->last),
+				      t->cut[t->ndims - 1]);
+	double cols = e->paired ? PAIR_COLS : PART_COLS;
+
+	return needs_rows(e) && most > cols ? most : cols;
 }
 
 /* The only node besides the contraction and casts; NULL: none, or several. */
@@ -300,8 +314,25 @@ plain_slots(const struct epilogue *e)
 {
 	value_id v = e->k->outputs.n ? e->k->outputs.at[0].value : 0;
 
-	return cost_slots[bytes_of(e, v ? v : e->dot->result) < 4
-		? COSTS_BOX : COSTS_STORE];
+	return cost_slots[e->by != PRICE_PUT_TEAMS ? COSTS_PAIR
+		: bytes_of(e, v ? v : e->dot->result) < 4 ? COSTS_BOX
+		: COSTS_STORE];
+}
+
+/* Of what all threads of a block store or add from their registers; 0: it is
+ * something else. */
+static double
+pairs_slots(const struct epilogue *e)
+{
+	uint32_t others;
+	const struct ir_node *n = only_other(e, &others);
+
+	if (e->k->nodes.n == 1) {
+		return plain_slots(e);
+	}
+	return e->k->nodes.n == 2 && n && price_adds(n) &&
+	       ir_type(e->m, e->dot->result)->dtype == IR_F32
+		? cost_slots[COSTS_PAIR_ADD] : 0;
 }
 
 /* Of what needs no copy of the sums in shared memory; 0: it does. */
@@ -311,6 +342,9 @@ direct_slots(const struct epilogue *e)
 	uint32_t others;
 	const struct ir_node *n = only_other(e, &others);
 
+	if (e->by != PRICE_PUT_TEAMS) {
+		return pairs_slots(e);
+	}
 	if (!others) {
 		return plain_slots(e);
 	}
@@ -321,40 +355,108 @@ direct_slots(const struct epilogue *e)
 	return n && adds_alike(e, n) ? cost_slots[COSTS_ADD_BOX] : 0;
 }
 
+/* Of one that runs in shared memory, on a part of a warp's sums. */
+static double
+teams_slots(struct epilogue *e)
+{
+	double part = cost_slots[COSTS_PART] * WARP / PART_ROWS /
+		      (e->paired ? 2 : 1);
+
+	return cost_slots[COSTS_COPY] + nest_slots(e) + part / part_cols(e);
+}
+
+/* On a whole tile of the threads of a block; or on its rows, each of which a
+ * warp has, some of whose lanes may have no vector. */
+static double
+tile_slots(struct epilogue *e)
+{
+	double slots = nest_slots(e), each = e->lanes * (e->halves ? 2 : 1);
+	double cols = bytes_of(e, ir_args(e->m, e->dot)[0]) == 1
+		? EXPERTS_COLS_8 : EXPERTS_COLS;
+
+	if (e->by == PRICE_PUT_TILES) {
+		return cost_slots[COSTS_LINE] + slots +
+		       cost_slots[COSTS_PLACE] / each;
+	}
+	return cost_slots[COSTS_LINE] + WARP / cols *
+	       (cost_slots[COSTS_ROW] + ceil(cols / (WARP * each)) *
+		(cost_slots[COSTS_PLACE] + slots * each));
+}
+
 static double
 slots_of(struct epilogue *e)
 {
 	double direct = e->paired ? 0 : direct_slots(e);
-	double part = cost_slots[COSTS_PART] * WARP / PART_ROWS /
-		      (e->paired ? 2 : 1);
 
 	return direct > 0 ? direct
-		: cost_slots[COSTS_COPY] + nest_slots(e) + part / part_cols(e);
+		: e->by == PRICE_PUT_TEAMS ? teams_slots(e) : tile_slots(e);
 }
 
 double
-price_put_slots(struct ir_module *m, const struct kernel *k, bool shares)
+price_put_slots(struct ir_module *m, const struct kernel *k,
+		enum price_putting by, bool shares)
 {
 	struct epilogue e;
 
-	price_exprs_open(&e, m, k, shares);
+	price_exprs_open(&e, m, k, by, shares);
 	return slots_of(&e);
 }
 
-/* What passes while a warp waits for loads, which vectors have at once as
- * cuda_nest_box.c has them. */
+/* Sizes of the dims of the result along its columns; returns how many. */
+static uint32_t
+column_dims(const struct epilogue *e, int64_t size[IR_MAX_DIMS])
+{
+	const struct ir_type *t = ir_type(e->m, e->dot->result);
+	const struct ir_factor *cols;
+	uint32_t i, k, n = 0;
+	struct ir_rule r;
+
+	ir_bind(e->m, e->dot, &r);
+	cols = ir_rule_factor(&r, "N");
+	for (i = 0; i < t->ndims; i++) {
+		for (k = 0; k < cols->n && cols->dims[k] != t->dims[i]; k++) {
+		}
+		if (k < cols->n) {
+			size[n++] = ir_most(e->m, ir_dim_size(e->m, t->dims[i]),
+					    t->cut[i]);
+		}
+	}
+	return n;
+}
+
+/* Whether so many columns are a box of the result, with whole rows of its last
+ * dim if these are needed. */
+static bool
+is_part(const struct epilogue *e, const int64_t *size, uint32_t n,
+	int64_t part)
+{
+	int64_t last = n ? size[n - 1] : 1, left = part;
+	uint32_t i = n;
+
+	while (i > 1 && left % size[i - 1] == 0) {
+		left /= size[--i];
+	}
+	return (i <= 1 || size[i - 1] % left == 0) &&
+	       (!needs_rows(e) || part % last == 0 || (n == 1 && last <= part));
+}
+
+/* What passes while a warp of others waits for loads, in the largest part of a
+ * tile's columns that is a box. */
 static double
 wait_slots(const struct epilogue *e)
 {
-	double loads = 0, each = e->lanes * (e->halves ? 2 : 1), n;
-	uint32_t i;
+	int64_t size[IR_MAX_DIMS], loads = 0;
+	int64_t part = BESIDE_COLS / (e->paired ? 2 : 1);
+	uint32_t n = column_dims(e, size), i;
 
 	for (i = 1; i < e->n; i++) {
 		loads += e->at[i].op == PUT_LOAD && is_vector(e, e->at[i].a);
 	}
-	for (n = MOST_AT_ONCE; n > 1 && n * each * loads > EARLY; n /= 2) {
+	while (part > PART_ROWS && !is_part(e, size, n, part)) {
+		part /= 2;
 	}
-	return loads > 0 ? cost_slots[COSTS_WAIT] / each / n : 0;
+	return cost_wait_slots(loads, (int64_t)e->lanes, e->halves,
+			       BESIDE_ROWS * part, COST_WARPS_THREADS);
 }
 
 double
@@ -363,7 +465,7 @@ price_warps_slots(struct ir_module *m, const struct kernel *k, bool shares)
 	struct epilogue e;
 	double slots;
 
-	price_exprs_open(&e, m, k, shares);
+	price_exprs_open(&e, m, k, PRICE_PUT_TEAMS, shares);
 	e.rounded = true;
 	if (bytes_of(&e, e.dot->result) != 2 ||
 	    (!e.paired && direct_slots(&e) > 0)) {
@@ -378,17 +480,18 @@ price_adds_boxes(struct ir_module *m, const struct kernel *k, bool shares)
 {
 	struct epilogue e;
 
-	price_exprs_open(&e, m, k, shares);
+	price_exprs_open(&e, m, k, PRICE_PUT_TEAMS, shares);
 	return !e.paired && direct_slots(&e) == cost_slots[COSTS_ADD_BOX];
 }
 
 double
-price_more_slots(struct ir_module *m, const struct kernel *k, bool shares)
+price_more_slots(struct ir_module *m, const struct kernel *k,
+		 enum price_putting by, bool shares)
 {
 	struct epilogue e;
 	double more;
 
-	price_exprs_open(&e, m, k, shares);
+	price_exprs_open(&e, m, k, by, shares);
 	more = slots_of(&e) - plain_slots(&e);
 	return more > 0 ? more : 0;
 }

@@ -42,6 +42,7 @@ struct epilogue {
 	struct ir_module *m;
 	const struct kernel *k;
 	const struct ir_node *dot;
+	enum price_putting by;
 	dim_id last;		/* dim of the result along which vectors lie */
 	bool shares;		/* a sum so far is in registers */
 	bool paired;		/* it has an epilogue with another one */
@@ -56,7 +57,8 @@ struct epilogue {
 
 /* Begins without expressions; expression 0 is none. */
 void price_exprs_open(struct epilogue *e, struct ir_module *m,
-		      const struct kernel *k, bool shares);
+		      const struct kernel *k, enum price_putting by,
+		      bool shares);
 /* The expression that makes a value, each node once. */
 uint32_t price_expr_of(struct epilogue *e, value_id v);
 /* What an element of that type changes with. */

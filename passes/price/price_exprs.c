@@ -61,8 +61,9 @@ price_expr_by(const struct epilogue *e, const struct ir_type *t)
 static uint32_t
 memory(struct epilogue *e, uint16_t op, value_id v)
 {
-	return make(e, (struct put_expr){ .op = op, .a = v,
-				      .by = price_expr_by(e, ir_type(e->m, v)) });
+	uint8_t by = price_expr_by(e, ir_type(e->m, v));
+
+	return make(e, (struct put_expr){ .op = op, .a = v, .by = by });
 }
 
 /* ---- nodes ---- */
@@ -169,8 +170,11 @@ node(struct epilogue *e, const struct ir_node *n)
 	struct ir_definition d;
 
 	if (n->nargs == 2 && ir_is(n->op, IRF_MAP)) {
-		if (price_is_handed(e, args[0]) || price_is_handed(e, args[1])) {
-			return price_is_handed(e, args[1]) ? a : price_expr_of(e, args[1]);
+		if (price_is_handed(e, args[1])) {
+			return a;
+		}
+		if (price_is_handed(e, args[0])) {
+			return price_expr_of(e, args[1]);
 		}
 		return apply(e, n->op, a, price_expr_of(e, args[1]));
 	}
@@ -250,7 +254,7 @@ price_expr_of(struct epilogue *e, value_id v)
 
 void
 price_exprs_open(struct epilogue *e, struct ir_module *m,
-		 const struct kernel *k, bool shares)
+		 const struct kernel *k, enum price_putting by, bool shares)
 {
 	const struct ir_type *t;
 	uint32_t i;
@@ -258,6 +262,7 @@ price_exprs_open(struct epilogue *e, struct ir_module *m,
 	memset(e, 0, sizeof *e);
 	e->m = m;
 	e->k = k;
+	e->by = by;
 	e->shares = shares;
 	e->paired = shares && k->launch && k->launch->paired;
 	e->dot = price_main_node(m, k, IRF_CONTRACTS, IRF_PAIRS);

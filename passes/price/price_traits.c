@@ -4,6 +4,7 @@
 #include "passes/price/price.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct price_trait price_traits_table[] = {
@@ -104,6 +105,15 @@ price_ours(const struct price_traits *t)
 	static const struct price_traits ours;
 
 	return memcmp(t, &ours, sizeof ours) == 0;
+}
+
+#define FIRST_ARCH 80	/* that llmc has kernels for */
+
+bool
+price_has_kernels(const struct target_device *d)
+{
+	return target_is_cuda(d) && !d->plan_only &&
+	       atoi(d->arch + strlen("sm_")) >= FIRST_ARCH;
 }
 
 bool

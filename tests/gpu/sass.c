@@ -24,7 +24,7 @@
  *		slots of a scheduler
  *	rest	are issued for a tile outside of the main loop, on the longest
  *		way, with loops that run PARTS times, and TURNS times in each of
- *		those
+ *		those; if a block has one tile, those before the main loop once
  *	least	of attention by wgmma: are issued in an iteration of the main
  *		loop on the shortest way, which masks no score and rescales no
  *		sum; else -

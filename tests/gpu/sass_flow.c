@@ -239,6 +239,19 @@ depth_of(const struct reader *r, int i, int within)
 	return k == within ? depth : -1;
 }
 
+/* Whether it comes before the main loop of a block that has one tile: loops
+ * there are none of an epilogue. */
+static bool
+is_before(const struct reader *r, int i)
+{
+	const struct loop *main_loop = &r->loop[r->main_loop];
+
+	while (i < r->n && !main_loop->has[i]) {
+		i++;
+	}
+	return main_loop->outer < 0 && i < r->n;
+}
+
 /* How often instruction i is issued for a tile, outside of the main loop. */
 static long
 slots_of(const struct reader *r, int i)
@@ -256,6 +269,7 @@ slots_of(const struct reader *r, int i)
 		return 0;
 	}
 	return depth == 0   ? 1 :
+	       is_before(r, i) ? 1 :
 	       depth > 1    ? r->parts * r->turns :
 	       r->parts > 1 ? r->parts :
 			      r->turns;

@@ -158,6 +158,9 @@ struct cu_dot {
 	int64_t parts;		/* bytes in shared scratch: partial sums */
 	/* the epilogue runs in later steps, since it fits no tile */
 	bool apart;
+	/* it runs row by row, each of which a warp has */
+	bool by_rows;
+	struct cu_nest_cost nest;	/* of the epilogue, with f32 sums */
 };
 
 /* A contraction without experts.  False: it is none, or none that any kernel
@@ -182,6 +185,20 @@ bool cu_dot_has_rows(const struct cu_dot *d);
 bool cu_dot90_steps(const struct cu_dot *d);
 enum cu_dot_unit cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a,
 				enum ir_dtype b);
+
+/* ---- cuda_dot_slots.c --------------------------------------------------- */
+
+/* What the nest costs that is the epilogue; `own_type`: with sums that are
+ * rounded to the type of the result; `by_vectors`: which are read as such. */
+struct cu_nest_cost cu_dot_nest_cost(const struct cu_dot *d, bool own_type,
+				     bool by_vectors);
+/* Issue slots of a thread for what becomes of its sums of such a tile, not by
+ * wgmma or tcgen05 and what copies for them; `partial`: they are stored for
+ * another step. */
+double cu_dot_put_slots(const struct cu_dot *d, const struct cu_tile *t,
+			bool partial);
+/* States those of d's tile in a comment. */
+void cu_dot_put_comment(struct cu_func *f, const struct cu_dot *d);
 
 /* ---- cuda_candidates.c -------------------------------------------------- */
 
@@ -362,9 +379,11 @@ bool cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 /* Shared memory of a block with such a tile; and where its barriers begin. */
 int64_t cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box);
 int64_t cu_tile_bars(enum cu_dot_unit u, const struct cu_tile *t, bool box);
-/* Estimated cycles of the device for so many tiles, each over k. */
+/* Estimated cycles of the device for so many tiles, each over k, whose sums
+ * take a thread so many issue slots after that. */
 double cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
-		       const struct cu_tile *t, double tiles, double k);
+		       const struct cu_tile *t, double tiles, double k,
+		       double put);
 /* Plans tile, blocks and split k. */
 void cu_dot_plan(struct cu_dot *d);
 

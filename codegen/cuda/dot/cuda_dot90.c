@@ -453,8 +453,8 @@ dot90_open(struct cu_dot *d, struct dot90 *p)
 	d->dtype = d->dtype == IR_TF32 ? IR_F32 : d->dtype;
 	find_rounded(d);
 	if (d->result == CU_DOT_BOX) {
-		p->nest_slots = dot90_nest_slots(d, false);
-		p->beside_slots = dot90_nest_slots(d, true);
+		p->nest = cu_dot_nest_cost(d, false, false);
+		p->beside_nest = cu_dot_nest_cost(d, true, true);
 	} else {
 		as_runs(&d->dims[1], &d->m);
 		cu_dims_flatten(&d->dims[2]);

@@ -116,7 +116,7 @@ struct dot90 {
 	int64_t part;
 	/* of an epilogue, for each element: on sums in f32, and as it is done
 	 * beside products */
-	double nest_slots, beside_slots;
+	struct cu_nest_cost nest, beside_nest;
 	/* columns of a box that the copying unit stores; 0: none */
 	int64_t box;
 	int64_t waiting;	/* boxes of a warp that may be in flight */
@@ -266,9 +266,6 @@ bool dot90_steps(struct dot90 *p);
 
 /* ---- cuda_dot90_slots.c ------------------------------------------------- */
 
-/* Issue slots for each element of the nest that is an epilogue; `own_type`: of
- * sums that are rounded to the type of the result. */
-double dot90_nest_slots(const struct cu_dot *d, bool own_type);
 /* Issue slots of a thread for what becomes of its sums of a tile; of a launch,
  * of a tile of all of its members in the mean. */
 double dot90_put_slots(const struct dot90 *p);

@@ -230,7 +230,7 @@ widen_cycles(const struct cu_tile *t, double here, double full)
 
 double
 cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
-		const struct cu_tile *t, double tiles, double k)
+		const struct cu_tile *t, double tiles, double k, double put)
 {
 	/* tiles of one multiprocessor */
 	double each = ceil_of(tiles, (double)c->units);
@@ -245,9 +245,12 @@ cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 		work = fmax(work, (k / (double)t->k + 1) *
 				  widen_cycles(t, here, full));
 	}
+	/* blocks that are there together end together: what is stored takes as
+	 * long as its instructions, or its bytes */
+	put *= here * (double)t->threads / 32 / SCHEDULERS;
 	return each * work +
 	       ceil_of(each, here) *
-	       (3000 + (double)(t->m * t->n) / 8);
+	       (3000 + fmax((double)(t->m * t->n) / 8, put));
 }
 
 /* ---- the choice ---- */
@@ -339,7 +342,9 @@ cost_of(const struct cu_dot *d, const struct tile_choice *x)
 		       (double)d->n.size;
 	double one = cu_tiles_cycles(d->k->c, d->unit, &x->tile,
 				     tiles * (double)x->splits,
-				     (double)x->per_split);
+				     (double)x->per_split,
+				     cu_dot_put_slots(d, &x->tile, x->splits > 1
+						      || d->apart));
 
 	return x->splits == 1 ? one
 		: one + 6000 + 8 * elems * (double)x->splits /
@@ -409,6 +414,8 @@ cu_dot_plan(struct cu_dot *d)
 	if (d->result != CU_DOT_BOX) {
 		cu_dims_flatten(&d->dims[1]);
 		cu_dims_flatten(&d->dims[2]);
+	} else {
+		d->nest = cu_dot_nest_cost(d, false, true);
 	}
 	x = choose_tile(d);
 	if (x.cycles == 0) {

@@ -142,6 +142,7 @@ comment_step(struct cu_func *f, const struct cu_dot *d)
 		   (long long)d->tile.n, (long long)d->tile.k,
 		   (long long)d->tile.stages, (long long)d->rows.most,
 		   (long long)d->cols.most, (long long)d->splits);
+	cu_dot_put_comment(f, d);
 }
 
 static bool

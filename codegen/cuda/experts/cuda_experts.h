@@ -48,6 +48,8 @@ const char *cu_experts_at(struct arena *a, const struct cu_experts *x,
 
 /* Emits the step after sorting. */
 bool cu_experts_at_step(struct cu_experts *x);
+/* What the epilogue of dot_at costs, on a row. */
+struct cu_nest_cost cu_experts_row_cost(const struct cu_experts *x);
 bool cu_experts_to_step(struct cu_experts *x);
 
 #endif

@@ -97,7 +97,7 @@ put_loop(struct cu_func *f, const struct cu_experts *x,
 /* ---- the result ---- */
 
 static void
-name_coords(struct cu_func *f, struct cu_nest *n, const struct cg_counted *d,
+name_coords(struct arena *a, struct cu_nest *n, const struct cg_counted *d,
 	    const char *i)
 {
 	int64_t below = 1;
@@ -107,11 +107,39 @@ name_coords(struct cu_func *f, struct cu_nest *n, const struct cg_counted *d,
 		if (d->at[k].at < 0) {
 			continue;
 		}
-		n->from[d->at[k].at] = arena_printf(f->k->c->a,
+		n->from[d->at[k].at] = arena_printf(a,
 			"(%s / %lld %% %lld)", i, (long long)below,
 			(long long)d->at[k].size);
 		n->count[d->at[k].at] = 1;
 	}
+}
+
+/* The epilogue on one row, whose sums in such columns are there. */
+static struct cu_nest
+row_nest(const struct cu_experts *x, const char *sums,
+	 const struct cg_split *cols, const struct cu_place *n)
+{
+	const struct cu_dot *d = &x->dot;
+	struct arena *a = d->k->c->a;
+	struct cu_nest nest = cu_nest_of(a, d->x,
+					 ir_type(d->k->c->m, d->value));
+	struct cu_leaf leaf = { .value = d->value, .at = sums, .bytes = 16 };
+
+	name_coords(a, &nest, &x->p.pairs, "p");
+	name_coords(a, &nest, &x->p.rows, "in");
+	cu_place_leaf(a, &nest, &leaf, &d->dims[2], cols, n, 1);
+	cu_nest_add_leaf(a, &nest, leaf);
+	return nest;
+}
+
+struct cu_nest_cost
+cu_experts_row_cost(const struct cu_experts *x)
+{
+	const struct cg_split whole = { .chunks = 1 };
+	const struct cu_place none = { 0 };
+	struct cu_nest nest = row_nest(x, "sums", &whole, &none);
+
+	return cu_nest_cost_of(x->dot.k, &nest);
 }
 
 static bool
@@ -119,10 +147,7 @@ epilogue(struct cu_func *f, const struct cu_experts *x,
 	 const struct cu_block *b)
 {
 	const struct cu_dot *d = &x->dot;
-	struct arena *a = f->k->c->a;
-	struct cu_nest nest = cu_nest_of(a, d->x,
-					 ir_type(f->k->c->m, d->value));
-	struct cu_leaf leaf = { .value = d->value, .bytes = 16 };
+	struct cu_nest nest;
 	bool done;
 
 	/* unrolled, loads of a row would wait for stores of the one before */
@@ -130,12 +155,9 @@ epilogue(struct cu_func *f, const struct cu_experts *x,
 	cu_line(f, "for (r = WARP; r < live; r += %lld) {",
 		(long long)d->tile.threads / 32);
 	put_pair(f, x);
-	name_coords(f, &nest, &x->p.pairs, "p");
-	name_coords(f, &nest, &x->p.rows, "in");
-	leaf.at = arena_printf(a, "((f32 *)(SMEM + r * %lld))",
-			       (long long)b->line);
-	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
-	cu_nest_add_leaf(a, &nest, leaf);
+	nest = row_nest(x, arena_printf(f->k->c->a,
+					"((f32 *)(SMEM + r * %lld))",
+					(long long)b->line), &d->cols, &b->n);
 	done = cu_nest_box(f, &nest, 32, "LANE");
 	cu_line(f, "}");
 	return done;
@@ -172,6 +194,7 @@ comment_step(struct cu_func *f, const struct cu_experts *x)
 	cu_comment(f, "tiles of %lld x %lld, %lld of k in %lld stages",
 		   (long long)d->tile.m, (long long)d->tile.n,
 		   (long long)d->tile.k, (long long)d->tile.stages);
+	cu_dot_put_comment(f, d);
 }
 
 bool

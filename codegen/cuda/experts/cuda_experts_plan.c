@@ -53,7 +53,8 @@ cycles_of(const struct cu_experts *x, const struct cu_tile *t,
 		tiles = ((double)d->m.size / (double)t->m + n / 2) *
 			(double)cols->blocks;
 	}
-	return cu_tiles_cycles(d->k->c, d->unit, t, tiles, k);
+	return cu_tiles_cycles(d->k->c, d->unit, t, tiles, k,
+			       cu_dot_put_slots(d, t, false));
 }
 
 /* Adds a candidate.  True: it is the choice so far. */
@@ -126,9 +127,13 @@ cu_experts_plan(struct cu_experts *x)
 	    dense->size > INT32_MAX / 2 || d->n.size > INT32_MAX / 2) {
 		return false;
 	}
+	d->by_rows = !x->to;
 	if (d->result != CU_DOT_BOX) {
 		cu_dims_flatten(&d->dims[1]);
 		cu_dims_flatten(&d->dims[2]);
+	} else {
+		d->nest = d->by_rows ? cu_experts_row_cost(x)
+				     : cu_dot_nest_cost(d, false, true);
 	}
 	d->splits = 1;
 	x->most = 1;		/* dot_to has no blocks of rows */

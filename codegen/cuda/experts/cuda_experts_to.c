@@ -65,6 +65,7 @@ put_head(struct cu_func *f, const struct cu_experts *x)
 	cu_comment(f, "tiles of %lld x %lld, %lld of k in %lld stages",
 		   (long long)d->tile.m, (long long)d->tile.n,
 		   (long long)d->tile.k, (long long)d->tile.stages);
+	cu_dot_put_comment(f, d);
 	cu_loop_open(f, &d->tile, cu_tile_bars(d->unit, &d->tile,
 		     d->result == CU_DOT_BOX));
 	cu_line(f, "const int b = BLOCK_X / %lld;", rows * cols);

@@ -136,9 +136,6 @@ void cu_row_indices(struct cu_emit *e, struct cu_lazy *l, const char *r,
 
 /* ---- cuda_nest_box.c ---- */
 
-/* How many vectors, or pairs of them, a thread has at once at most, with so
- * many loads of so many lanes in each. */
-int64_t cu_most_at_once(int64_t loads, int64_t lanes, bool pair);
 /* Emits all rows of a box, computed by the threads that `thread` numbers. */
 void cu_rows_box(struct cu_emit *e, int64_t threads, const char *thread);
 

@@ -8,12 +8,6 @@
 
 #include <string.h>
 
-/* most vectors whose loads are in flight, and their registers */
-#define MOST_AT_ONCE 4
-#define EARLY 32
-/* turns of a thread; of so many a last one may be of some threads alone */
-#define MANY MOST_AT_ONCE
-
 /* ---- rows of a box ---- */
 
 static uint64_t
@@ -155,23 +149,12 @@ keep_all_early(struct cu_emit *e, const struct box_turns *b, bool declare)
 	return n;
 }
 
-int64_t
-cu_most_at_once(int64_t loads, int64_t lanes, bool pair)
-{
-	int64_t n = loads ? MOST_AT_ONCE : 1;
-
-	while (n > 1 && n * (pair ? 2 : 1) * lanes * loads > EARLY) {
-		n /= 2;
-	}
-	return n;
-}
-
 static struct box_turns
 turns_of(struct cu_emit *e, int64_t threads)
 {
 	struct box_turns b = { .threads = threads, .pair = -1, .at_once = 1,
 			       .lanes = cu_row_lanes(e) };
-	int64_t loads, n;
+	int64_t loads;
 	uint32_t i;
 
 	b.vectors = box_sizes(e, b.size) / b.lanes;
@@ -184,14 +167,10 @@ turns_of(struct cu_emit *e, int64_t threads)
 			b.vectors /= 2;
 		}
 	}
-	b.uneven = b.vectors % threads != 0 && b.vectors >= MANY * threads;
 	loads = b.lanes > 1 ? keep_all_early(e, &b, false) : 0;
-	for (n = cu_most_at_once(loads, b.lanes, b.pair >= 0); n > 1; n /= 2) {
-		if (b.at_once == 1 &&
-		    (b.uneven || b.vectors % (n * threads) == 0)) {
-			b.at_once = n;
-		}
-	}
+	b.at_once = cost_at_once(loads, b.lanes, b.pair >= 0, b.vectors,
+				 threads);
+	b.uneven = b.vectors % (b.at_once * threads) != 0;
 	return b;
 }
 

@@ -14,6 +14,7 @@
 /* Of the elements that a root stores. */
 struct box_cost {
 	const struct nest *n;
+	const struct cu_nest *box;
 	uint8_t *seen;		/* by expression: it is counted */
 	uint32_t *uses;		/* by expression */
 	uint64_t rows;		/* loops of a box */
@@ -194,6 +195,16 @@ count_root(struct box_cost *c, const struct nest_root *r)
 
 /* ---- a box ---- */
 
+/* Of a loop in the box. */
+static int64_t
+size_of(const struct box_cost *c, uint32_t loop)
+{
+	int box = c->n->loops.at[loop].box;
+
+	return box >= 0 && c->box->count[box] ? c->box->count[box]
+		: c->n->loops.at[loop].size;
+}
+
 /* Sets the loops of a root's elements: vectors lie along the last loop, and
  * rows that are reduced along the loops of a row. */
 static void
@@ -216,8 +227,7 @@ set_loops(struct box_cost *c, const struct nest_root *r)
 		c->vec = r->ninner ? r->inner[r->ninner - 1] : 0;
 	}
 	for (i = 0; i < r->nrows && !c->pair; i++) {
-		if (r->rows[i] != c->vec &&
-		    c->n->loops.at[r->rows[i]].size == 2) {
+		if (r->rows[i] != c->vec && size_of(c, r->rows[i]) == 2) {
 			c->pair = (uint64_t)1 << r->rows[i];
 		}
 	}
@@ -226,15 +236,17 @@ set_loops(struct box_cost *c, const struct nest_root *r)
 static int64_t
 wider(const struct box_cost *c, nest_id place, uint32_t memory, int64_t than)
 {
-	bool vector = c->n->memory.at[memory].where == NEST_OPERAND &&
-		      is_vector(c, place);
+	const struct nest_memory *m = &c->n->memory.at[memory];
+	bool vector = m->where == NEST_OPERAND ? is_vector(c, place)
+		: m->where == NEST_LEAF &&
+		  c->box->leaves.at[m->i].bytes == 16;
 
 	return vector && bytes_of(c, memory) > than ? bytes_of(c, memory)
 						     : than;
 }
 
-/* As many elements as make 16 bytes of the widest that lie along vectors in
- * global memory. */
+/* As many elements as make 16 bytes of the widest that lie along vectors, in
+ * global memory or in a leaf that is read by them. */
 static double
 lanes_of(const struct box_cost *c)
 {
@@ -255,18 +267,8 @@ lanes_of(const struct box_cost *c)
 	return 16 / (double)widest;
 }
 
-/* For each element: loads of a thread's vectors at a time. */
-static double
-wait_slots(const struct box_cost *c)
-{
-	int64_t n = cu_most_at_once(c->loads, (int64_t)c->lanes, c->pair != 0);
-
-	return !c->loads ? 0 : cost_slots[COSTS_WAIT] / c->lanes /
-			       (double)n / (c->pair ? 2 : 1);
-}
-
-double
-cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *x, bool alone)
+struct cu_nest_cost
+cu_nest_cost_of(const struct cu_kernel *k, const struct cu_nest *x)
 {
 	const struct nest_input like = { .box = &x->space };
 	/* what a nest adds to a kernel's lists goes to copies of them */
@@ -279,9 +281,10 @@ cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *x, bool alone)
 	own.out = &out;
 	n = cu_nest_build(&own, x, &like);
 	if (!n) {
-		return 0;
+		return (struct cu_nest_cost){ .lanes = 1 };
 	}
 	c.n = n;
+	c.box = x;
 	c.seen = arena_alloc(k->c->a, n->exprs.n);
 	c.uses = arena_alloc(k->c->a, n->exprs.n * sizeof *c.uses);
 	for (i = 1; i < n->exprs.n; i++) {
@@ -297,5 +300,7 @@ cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *x, bool alone)
 		c.lanes = lanes_of(&c);
 		count_root(&c, &n->roots.at[i]);
 	}
-	return c.slots + (alone ? wait_slots(&c) : 0);
+	return (struct cu_nest_cost){ .slots = c.slots,
+				      .lanes = (int64_t)c.lanes,
+				      .loads = c.loads, .pair = c.pair != 0 };
 }

@@ -78,22 +78,27 @@ stated(const char *source, const char *words)
 {
 	const char *at = strstr(source, words);
 
-	assert_non_null(strstr(source, TILE));
 	return at ? strtod(at + strlen(words), NULL) : 0;
+}
+
+static double
+slots_of(struct ir_module *m, const struct kernel *k, bool beside, bool shares)
+{
+	return beside ? price_warps_slots(m, k, shares)
+		      : price_put_slots(m, k, PRICE_PUT_TEAMS, shares);
 }
 
 /* The same as the price counts it: each of a pair has half of a tile. */
 static double
-priced(struct ir_module *m, const struct kernel *k,
-       double (*slots_of)(struct ir_module *, const struct kernel *, bool))
+priced(struct ir_module *m, const struct kernel *k, bool beside)
 {
 	double slots = 0, n = (double)k->members.n;
 	uint32_t i;
 
 	for (i = 0; i < k->members.n; i++) {
-		slots += slots_of(m, &k->members.at[i], true) / n;
+		slots += slots_of(m, &k->members.at[i], beside, true) / n;
 	}
-	return k->members.n ? slots : slots_of(m, k, false);
+	return k->members.n ? slots : slots_of(m, k, beside, false);
 }
 
 /* Whether both are within 1% of each other; in one wave there are no products
@@ -113,11 +118,11 @@ is_priced(const char *name, const char *rest, bool beside)
 	m = c.modules.at[0];
 	assert_int_equal(m->t.kernels.n, 1);
 	x = &m->t.kernels.at[0];
+	assert_non_null(strstr(x->made[0].source, TILE));
 	code = stated(x->made[0].source, beside ? "beside the next ones: some "
 		      : "after the products: some ");
-	price = beside
-		? priced(m->t.m, x->k, price_warps_slots) * 128 * 256 / BESIDE
-		: priced(m->t.m, x->k, price_put_slots) * 128 * 256 / THREADS;
+	price = priced(m->t.m, x->k, beside) * 128 * 256 /
+		(beside ? BESIDE : THREADS);
 	printf("%-28s %s %6.0f %6.0f\n", name, beside ? "beside" : "after ",
 	       code, price);
 	tc_close(&c);
@@ -134,6 +139,122 @@ test_counts(void **state)
 	for (i = 0; i < NEPILOGUES; i++) {
 		all &= is_priced(epilogues[i].name, epilogues[i].text, false);
 		all &= is_priced(epilogues[i].name, epilogues[i].text, true);
+	}
+	assert_true(all);
+}
+
+/* Experts, by an epilogue on rows and by what is summed up; and weights of 4
+ * bits in groups. */
+#define EXPERTS "llmc-ir 1\ndim m = 16384\ndim k = 512\ndim n = 4096\n" \
+	"dim e = 8\ndim c = 2\nmodel {\n" \
+	"  %0 = weight name=\"x\" : bf16[m, k]\n" \
+	"  %1 = input name=\"t\" : idx<e>[m, c]\n" \
+	"  %2 = weight name=\"w\" : bf16[e, n, k]\n" \
+	"  %3 = weight name=\"z\" : bf16[m, c, n]\n"
+#define ROWS " : bf16[m, c, n]\n"
+#define GROUPS "llmc-ir 1\ndim m = 2048\ndim k = 4096\ndim n = 4096\n" \
+	"model {\n" \
+	"  %0 = weight name=\"x\" : bf16[m, k]\n" \
+	"  %1 = weight name=\"w\" frozen rounded=k : int4[n, k]\n" \
+	"  %2 = cast %1 : bf16[n, k]\n" \
+	"  %3 = weight name=\"z\" : bf16[m, n]\n"
+
+/* Of kernels in which all threads of a block have a tile: without copying unit,
+ * with experts, and of weights that are widened. */
+static const struct {
+	const char *name, *arch, *text;
+	enum price_putting by;
+} tiles[] = {
+	{ "a bias", "sm_80", OPEN DOT "  %5 = add %4, %3" ALL
+		"  return %5\n}\n", PRICE_PUT_TILES },
+	{ "a bias, of two sequences", "sm_80", "llmc-ir 1\ndim b = 2\n"
+		"dim s = 1024\ndim k = 4096\ndim n = 4096\nmodel {\n"
+		"  %0 = weight name=\"x\" : bf16[b, s, k]\n"
+		"  %1 = weight name=\"w\" : bf16[n, k]\n"
+		"  %2 = weight name=\"v\" : bf16[n]\n"
+		"  %3 = dot %0, %1 over=k : bf16[b, s, n]\n"
+		"  %4 = add %3, %2 : bf16[b, s, n]\n"
+		"  return %4\n}\n", PRICE_PUT_TILES },
+	{ "stored", "sm_80", OPEN DOT "  return %4\n}\n", PRICE_PUT_TILES },
+	{ "a sum of 32 bits", "sm_80", OPEN
+		"  %4 = dot_f32 %0, %1 over=k : f32[b, s, q, d]\n"
+		"  accumulate %4 name=\"g\"\n  return %0\n}\n",
+		PRICE_PUT_TILES },
+	{ "silu's gradient", "sm_80", OPEN DOT "  %5 = sigmoid %2" ALL
+		"  %6 = silu %2" ALL "  %7 = mul %4, %6" ALL
+		"  %8 = mul %2, %5" ALL "  %9 = sub %5, %8" ALL
+		"  %10 = mul %4, %9" ALL "  return %7, %10\n}\n",
+		PRICE_PUT_TILES },
+	{ "a rotation", "sm_80", OPEN DOT
+		"  %5 = rope %4 seq=s theta=10000" ALL "  return %5\n}\n",
+		PRICE_PUT_TILES },
+	{ "experts", "sm_90a", EXPERTS
+		"  %4 = dot_at %0, %1, %2 over=k of=e" ROWS
+		"  return %4\n}\n", PRICE_PUT_ROWS },
+	{ "experts, times an operand", "sm_90a", EXPERTS
+		"  %4 = dot_at %0, %1, %2 over=k of=e" ROWS
+		"  %5 = mul %4, %3" ROWS "  return %5\n}\n",
+		PRICE_PUT_ROWS },
+	{ "experts, a gate", "sm_80", EXPERTS
+		"  %4 = dot_at %0, %1, %2 over=k of=e" ROWS
+		"  %5 = mul %4, %3" ROWS "  %6 = silu %5" ROWS
+		"  return %6\n}\n", PRICE_PUT_ROWS },
+	{ "experts' gradient", "sm_90a", EXPERTS
+		"  %4 = dot_to %0, %3, %1 of=e : bf16[e, n, k]\n"
+		"  %5 = tanh %4 : bf16[e, n, k]\n  return %5\n}\n",
+		PRICE_PUT_TILES },
+	{ "int4, times an operand", "sm_90a", GROUPS
+		"  %4 = dot %0, %2 over=k : bf16[m, n]\n"
+		"  %5 = mul %4, %3 : bf16[m, n]\n  return %5\n}\n",
+		PRICE_PUT_TILES }
+};
+
+/* Sums that a thread has, by the text of its kernel. */
+static double
+sums_of(const char *source)
+{
+	const char *at = strstr(source, "tiles of "), *kernel = NULL, *next;
+	long m, n, threads;
+	char *end;
+
+	assert_non_null(at);
+	for (next = source; (next = strstr(next, "KERNEL(")) && next < at;
+	     next++) {
+		kernel = next;
+	}
+	m = strtol(at + strlen("tiles of "), &end, 10);
+	n = strtol(end + strlen(" x "), NULL, 10);
+	assert_non_null(kernel);
+	threads = strtol(strchr(kernel, ',') + 1, NULL, 10);
+	assert_true(m > 0 && n > 0 && threads > 0);
+	return (double)(m * n) / (double)threads;
+}
+
+static void
+test_tiles(void **state)
+{
+	bool all = true;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+		const struct tk_kernel *x;
+		struct tc_module *m;
+		double price, code;
+		struct tc c;
+
+		tc_open(&c, NULL, tiles[i].arch);
+		c.unrun = true;
+		tc_text(&c, tiles[i].text, 0);
+		m = c.modules.at[0];
+		assert_int_equal(m->t.kernels.n, 1);
+		x = &m->t.kernels.at[0];
+		code = stated(x->made[0].source, "after the products: some ");
+		price = price_put_slots(m->t.m, x->k, tiles[i].by, false) *
+			sums_of(x->made[0].source);
+		printf("%-28s %6.0f %6.0f\n", tiles[i].name, code, price);
+		all &= code > 0 && fabs(price - code) <= 0.01 * code + 0.5;
+		tc_close(&c);
 	}
 	assert_true(all);
 }
@@ -214,6 +335,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_powers)
 	};
 

@@ -169,7 +169,7 @@ gated(const struct target_group *t, int depth, double *own_us)
 	price_kernel(&p, l->at.at, &f);
 	x = price_dot(&p, l->at.at);
 	products_us = cost_contraction(&t->device, &x).math_us;
-	x.put.slots = price_more_slots(p.m, l->at.at, false);
+	x.put.slots = price_more_slots(p.m, l->at.at, PRICE_PUT_TEAMS, false);
 	x.put.beside = COST_BESIDE_TURNS;
 	*own_us = put_us(&t->device, &x, products_us);
 	return f;
