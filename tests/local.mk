@@ -142,6 +142,7 @@ EXTRA_DIST += \
 	%D%/gpu/every-80.cu \
 	%D%/gpu/every-90.cu \
 	%D%/gpu/faults.cu \
+	%D%/gpu/moves.cu \
 	%D%/gpu/primitives.cu \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \

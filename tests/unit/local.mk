@@ -39,6 +39,7 @@ unit_tests += \
 	%D%/frontend/t-import \
 	%D%/frontend/t-import-families \
 	%D%/cuda/t-emulate \
+	%D%/cuda/t-moves \
 	%D%/data/t-export \
 	%D%/comm/t-faults \
 	%D%/passes/t-fuse \
