@@ -38,20 +38,33 @@ ca90_weigh_begin(struct ca90_forward *p)
 	cu_line(f, "}");
 }
 
-/* Declares `rises`: some row of the warp may. */
+/* Opens what is done for both of a thread's rows, in which `top` is the largest
+ * of the row's scores and its reference; `bits`: of scores as integers, and
+ * 0. */
 static void
-look(struct ca90_forward *p)
+open_largest(struct ca90_forward *p, bool bits)
 {
 	struct ca_forward *s = &p->s;
 	struct cu_func *f = &s->f;
 
-	cu_line(f, "int above = 0;");
 	ca_unrolled_for(f, "h", 2);
-	cu_line(f, "i32 top = 0;");
+	cu_line(f, bits ? "i32 top = 0;" : "f32 top = most[0][h];");
 	ca_unrolled_for(f, "j", s->form.cols / 8);
-	cu_line(f, "top = max3_i32(top, (i32)f32_bits(s[0][j][2 * h]), "
-		"(i32)f32_bits(s[0][j][2 * h + 1]));");
+	cu_line(f, bits ? "top = max3_i32(top, (i32)f32_bits(s[0][j][2 * h]), "
+			  "(i32)f32_bits(s[0][j][2 * h + 1]));"
+			: "top = f_max(top, f_max(s[0][j][2 * h], "
+			  "s[0][j][2 * h + 1]));");
 	cu_line(f, "}");
+}
+
+/* Declares `rises`: some row of the warp may. */
+static void
+look(struct ca90_forward *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "int above = 0;");
+	open_largest(p, true);
 	cu_line(f, "above |= bits_f32((u32)top) > limit[h];");
 	cu_line(f, "}");
 	cu_line(f, "const int rises = warp_any(above);");
@@ -66,12 +79,7 @@ rise(struct ca90_forward *p)
 	struct cu_func *f = &s->f;
 	const char *by = ca_f32(f, ca_forward_by(s));
 
-	ca_unrolled_for(f, "h", 2);
-	cu_line(f, "f32 top = most[0][h];");
-	ca_unrolled_for(f, "j", s->form.cols / 8);
-	cu_line(f, "top = f_max(top, f_max(s[0][j][2 * h], "
-		"s[0][j][2 * h + 1]));");
-	cu_line(f, "}");
+	open_largest(p, false);
 	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 1));");
 	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 2));");
 	cu_line(f, "top = top > limit[h] ? top : most[0][h];");

@@ -437,6 +437,21 @@ bool dot90_beside_put(struct cu_func *f, struct dot90 *p);
 bool dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part);
 bool dot90_has_leaf(const struct cu_dot *d);
 const char *dot90_thread(const struct dot90 *p);
+/* Sums of a part of a tile in shared memory: C text of the first, elements from
+ * row to row, and from those of a contraction of a pair to the other one's. */
+struct dot90_sums {
+	const char *at;
+	int64_t ld, apart;
+	bool own_type;		/* rounded to the result's; else f32 */
+	int64_t bytes;		/* as of a leaf */
+	/* blocks of rows, and the place of one */
+	const struct cg_split *rows;
+	const struct cu_place *m;
+};
+
+/* The nest of an epilogue that reads them. */
+struct cu_nest dot90_nest(struct cu_func *f, const struct dot90 *p,
+			  const struct dot90_sums *x);
 /* Emits what becomes of a tile's sums, which are in `d`; rows are at m. */
 bool dot90_put_tile(struct cu_func *f, const struct dot90 *p,
 		    const struct cu_place *m);

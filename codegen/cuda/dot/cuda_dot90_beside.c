@@ -202,38 +202,12 @@ dot90_beside_end(struct cu_func *f, const struct dot90 *p)
 static bool
 put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
-	const struct cu_dot *d = p->d;
-	struct arena *a = f->k->c->a;
-	struct cu_nest nest = cu_nest_of(a, d->x,
-					 ir_type(f->k->c->m, d->value));
-	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
-				.inner = 1, .blocks = d->batch.size,
-				.most = 1 };
-	struct cg_split cols = cu_split_of(&d->dims[2], p->part, p->part);
-	struct cu_place batch, n;
-	int64_t i;
+	struct cu_nest nest = dot90_nest(f, p, &(struct dot90_sums){
+		.at = "sums", .apart = dot90_width(p), .ld = row_elems(p),
+		.own_type = true, .bytes = 16, .rows = &p->d->rows, .m = m });
 
-	one.chunks = d->dims[0].size[one.cut];
-	batch = cu_place_of(f, "b", &d->dims[0], &one, "batch");
-	n = cu_place_of(f, "c", &d->dims[2], &cols, "part");
-	cu_line(f, "(void)b0, (void)c0;");
-	for (i = 0; i < dot90_each(p); i++) {
-		struct cu_leaf leaf = {
-			.value = p->paired ? p->term[i].d->value : d->value,
-			.at = arena_printf(a, "(sums + %lld)",
-				(long long)(i * dot90_width(p))),
-			.own_type = true
-		};
-
-		cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
-		cu_place_leaf(a, &nest, &leaf, &d->dims[1], &d->rows, m,
-			      row_elems(p));
-		cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
-		leaf.bytes = 16;
-		cu_nest_add_leaf(a, &nest, leaf);
-	}
 	return cu_nest_box(f, &nest, DOT90_BESIDE,
-			   arena_printf(a, "(TID - %d)", FIRST));
+			   arena_printf(f->k->c->a, "(TID - %d)", FIRST));
 }
 
 /* All parts of a tile. */

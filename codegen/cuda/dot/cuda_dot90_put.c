@@ -335,50 +335,62 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 
 /* ---- through a nest ---- */
 
-static bool
-put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+struct cu_nest
+dot90_nest(struct cu_func *f, const struct dot90 *p, const struct dot90_sums *x)
 {
 	const struct cu_dot *d = p->d;
 	struct arena *a = f->k->c->a;
 	struct cu_nest nest = cu_nest_of(a, d->x,
 					 ir_type(f->k->c->m, d->value));
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
-				.inner = 1 };
+				.inner = 1, .blocks = d->batch.size,
+				.most = 1 };
 	struct cg_split cols = cu_split_of(&d->dims[2], p->part, p->part);
-	struct cg_split rows = warp_split(p);
-	bool warps = dot90_by_warps(p);
-	struct cu_place batch, n, own = *m;
+	struct cu_place batch, n;
 	int64_t i;
 
 	one.chunks = d->dims[0].size[one.cut];
-	one.blocks = d->batch.size;
-	one.most = 1;
 	batch = cu_place_of(f, "b", &d->dims[0], &one, "batch");
 	n = cu_place_of(f, "c", &d->dims[2], &cols, "part");
 	cu_line(f, "(void)b0, (void)c0;");
-	if (warps) {
-		cu_line(f, "const int rows16 = row * %lld + warp_row / %d;",
-			(long long)(p->rows / WARP_ROWS), WARP_ROWS);
-		own = cu_place_of(f, "w", &d->dims[1], &rows, "rows16");
-		cu_line(f, "(void)w0;");
-	}
 	for (i = 0; i < dot90_each(p); i++) {
 		struct cu_leaf leaf = {
 			.value = p->paired ? p->term[i].d->value : d->value,
-			.at = i == 0 ? "leaf" : arena_printf(a, "(leaf + %lld)",
-				(long long)(i * lines_of(p) *
-					    dot90_leaf_ld(p)))
+			.at = i == 0 ? x->at : arena_printf(a, "(%s + %lld)",
+				x->at, (long long)(i * x->apart)),
+			.own_type = x->own_type, .bytes = x->bytes
 		};
 
 		cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
-		cu_place_leaf(a, &nest, &leaf, &d->dims[1],
-			      warps ? &rows : &d->rows, &own,
-			      dot90_leaf_ld(p));
+		cu_place_leaf(a, &nest, &leaf, &d->dims[1], x->rows, x->m,
+			      x->ld);
 		cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
 		cu_nest_add_leaf(a, &nest, leaf);
 	}
+	return nest;
+}
+
+static bool
+put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+{
+	struct cg_split rows = warp_split(p);
+	struct dot90_sums sums = { .at = "leaf",
+		.apart = lines_of(p) * dot90_leaf_ld(p),
+		.ld = dot90_leaf_ld(p), .rows = &p->d->rows, .m = m };
+	struct cu_place own;
+	struct cu_nest nest;
+
+	if (dot90_by_warps(p)) {
+		cu_line(f, "const int rows16 = row * %lld + warp_row / %d;",
+			(long long)(p->rows / WARP_ROWS), WARP_ROWS);
+		own = cu_place_of(f, "w", &p->d->dims[1], &rows, "rows16");
+		cu_line(f, "(void)w0;");
+		sums.rows = &rows;
+		sums.m = &own;
+	}
+	nest = dot90_nest(f, p, &sums);
 	nest.ready = filling(f, p);
-	return warps ? cu_nest_box(f, &nest, 32, "LANE")
+	return dot90_by_warps(p) ? cu_nest_box(f, &nest, 32, "LANE")
 		: cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
 }
 
