@@ -59,6 +59,22 @@ is_back(enum attn_result r)
 	return r >= ATTN_DQ;
 }
 
+/* The node's operand that is this input, or 0. */
+static value_id
+operand_of(const struct attn_group *g, const struct ir_node *n,
+	   enum attn_input input)
+{
+	const struct attn_op *op = op_of(n);
+	uint32_t k;
+
+	for (k = 0; k < n->nargs; k++) {
+		if (op->inputs[k] == input) {
+			return ir_args(g->m, n)[k];
+		}
+	}
+	return 0;
+}
+
 /* ---- what a set is ---- */
 
 static uint32_t
@@ -160,9 +176,8 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 			  "different ranks";
 		return false;
 	}
-	if ((n->op == IR_ATTENTION_BETWEEN ||
-	     n->op == IR_ATTENTION_SINKS_BETWEEN) && t->heads > 0 &&
-	    ir_dim_size(g->m, t->dim[ATTN_KV]) == 1) {
+	if (operand_of(g, n, ATTN_FIRST) && !is_back(op_of(n)->result) &&
+	    t->heads > 0 && ir_dim_size(g->m, t->dim[ATTN_KV]) == 1) {
 		/* whichever heads a rank has, they share the one kv head; not
 		 * so of its gradients, which ranks add up (`heads_apart` of
 		 * t-attention-cpu) */
@@ -243,22 +258,6 @@ set_made(struct attn_group *g, struct attn *t, const struct ir_node *n,
 }
 
 /* ---- which set a node belongs to ---- */
-
-/* The node's operand that is this input, or 0. */
-static value_id
-operand_of(const struct attn_group *g, const struct ir_node *n,
-	   enum attn_input input)
-{
-	const struct attn_op *op = op_of(n);
-	uint32_t k;
-
-	for (k = 0; k < n->nargs; k++) {
-		if (op->inputs[k] == input) {
-			return ir_args(g->m, n)[k];
-		}
-	}
-	return 0;
-}
 
 static bool
 belongs_to_set(struct attn_group *g, const struct attn *t,
