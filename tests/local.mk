@@ -334,7 +334,8 @@ in_turns = \
 	%D%/unit/sim/t-ragged \
 	docs/memory.md \
 	%D%/cli/passes/place.sh \
-	%D%/cli/command/interrupted.sh
+	%D%/cli/command/interrupted.sh \
+	%D%/unit/passes/t-solve-ladders
 
 check-today:
 	@day=$${TESTS_DAY:-$$((`date +%s` / 86400))}; \

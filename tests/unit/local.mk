@@ -100,6 +100,7 @@ unit_tests += \
 	%D%/passes/t-pooling \
 	%D%/passes/t-solve \
 	%D%/passes/t-solve-cost \
+	%D%/passes/t-solve-ladders \
 	%D%/data/t-st-index \
 	%D%/data/t-st-read \
 	%D%/passes/t-stage \
@@ -219,6 +220,7 @@ EXTRA_DIST += \
 	%D%/passes/t-check-names.h \
 	%D%/passes/t-check-places.h \
 	%D%/passes/t-check.h \
+	%D%/passes/t-solve.h \
 	%D%/runtime/t-alone.h \
 	%D%/runtime/t-rank.h \
 	%D%/runtime/t-toy-gpu.h \

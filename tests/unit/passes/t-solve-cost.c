@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "passes/solve/solve.h"
+#include "tests/unit/passes/t-solve.h"
 
 #define MOST_VARS 7
 #define MOST_TABLES 24
@@ -27,8 +27,7 @@ static uint64_t seed = 1;
 static uint32_t
 draw(uint32_t n)
 {
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 33) % n;
+	return t_draw(&seed, n);
 }
 
 struct problem {

@@ -1,7 +1,6 @@
 /*
  * The solver against trying everything: thousands of small problems, the
- * limits that make it search, conflicts, order of insertion, and a ladder
- * far too large to try.
+ * limits that make it search, conflicts and order of insertion.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +13,7 @@
 #include <cmocka.h>
 
 #include "ir/memo.h"
-#include "passes/solve/solve.h"
+#include "tests/unit/passes/t-solve.h"
 
 #define MAX_VARS 64
 #define MAX_TABLES 160
@@ -58,8 +57,7 @@ teardown(void **state)
 static uint32_t
 draw(uint32_t n)
 {
-	t.seed = t.seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(t.seed >> 33) % n;
+	return t_draw(&t.seed, n);
 }
 
 /* ---- problems ---- */
@@ -203,20 +201,7 @@ build(const uint32_t *order)
 static struct solve_result
 run(struct solve *s)
 {
-	struct solve_result r;
-	struct arena tmp;
-
-	arena_init(&tmp, &t.mem);
-	r = solve_run(s, &tmp);
-	r.choice = arena_dup(&t.a, r.choice, s->domain.n * sizeof *r.choice);
-	arena_release(&tmp);
-	return r;
-}
-
-static bool
-near(double a, double b)
-{
-	return fabs(a - b) <= 1e-12 * (1 + fabs(a) + fabs(b));
+	return t_solve(s, &t.a);
 }
 
 static void
@@ -228,7 +213,7 @@ check_choice(const struct solve_result *r)
 	for (v = 0; v < t.nvars; v++) {
 		assert_true(r->choice[v] < t.domain[v]);
 	}
-	assert_true(near(r->cost, cost_of(r->choice)));
+	assert_true(t_near(r->cost, cost_of(r->choice)));
 }
 
 static void
@@ -240,7 +225,7 @@ check_best(const struct solve_result *r)
 	assert_int_equal(r->feasible, best < INFINITY);
 	if (r->feasible) {
 		check_choice(r);
-		if (!near(r->cost, best)) {
+		if (!t_near(r->cost, best)) {
 			fail_msg("cost %.17g, best %.17g", r->cost, best);
 		}
 	} else {
@@ -331,8 +316,6 @@ static const struct style styles[] = {
 	{ false, 0, 0 }, { true, 0, 20 }, { true, 0, 3 }, { false, 15, 0 },
 	{ true, 40, 5 }, { true, 70, 5 }
 };
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static void
 draw_problem(uint32_t i)
@@ -427,13 +410,13 @@ out_of_nodes(void **state)
 		s->max_nodes = 3;
 		r = run(s);
 		check_choice(&r);
-		assert_true(r.exact ? near(r.cost, all.cost)
+		assert_true(r.exact ? t_near(r.cost, all.cost)
 				    : r.cost >= all.cost);
 		assert_true(r.nodes <= 3);
 		inexact += !r.exact;
 		s->max_nodes = 100000;
 		r = run(s);
-		assert_true(r.exact && near(r.cost, all.cost));
+		assert_true(r.exact && t_near(r.cost, all.cost));
 		check_choice(&r);
 	}
 	assert_true(inexact > 10);
@@ -638,7 +621,7 @@ searching_deep(void **state)
 		if (r.feasible) {
 			check_choice(&r);
 			check_choice(&all);
-			assert_true(near(r.cost, all.cost));
+			assert_true(t_near(r.cost, all.cost));
 		}
 		infeasible += !r.feasible;
 		nodes += r.nodes;
@@ -702,26 +685,26 @@ small_cases(void **state)
 
 	(void)state;
 	r = run(s);
-	assert_true(r.feasible && r.exact && near(r.cost, 0));
+	assert_true(r.feasible && r.exact && t_near(r.cost, 0));
 	assert_int_equal(r.bad_var, SOLVE_NO_VAR);
 	solve_add_table(s, 0, NULL, (double[]){ 2.5 });
 	x[0] = solve_var(s, 3);
 	r = run(s);
-	assert_true(r.feasible && near(r.cost, 2.5));
+	assert_true(r.feasible && t_near(r.cost, 2.5));
 	assert_int_equal(r.choice[x[0]], 0);
 	solve_add_table(s, 1, x, three);
 	r = run(s);
-	assert_true(r.feasible && near(r.cost, 3.5));
+	assert_true(r.feasible && t_near(r.cost, 3.5));
 	assert_int_equal(r.choice[x[0]], 1);
 	/* one variable twice: only where both agree, never the -9 */
 	x[0] = x[1] = solve_var(s, 2);
 	solve_add_table(s, 2, x, same);
 	r = run(s);
-	assert_true(near(r.cost, 3.5));
+	assert_true(t_near(r.cost, 3.5));
 	x[0] = solve_var(s, 1);
 	solve_add_table(s, 1, x, (double[]){ 1 });
 	r = run(s);
-	assert_true(near(r.cost, 4.5));
+	assert_true(t_near(r.cost, 4.5));
 	solve_add_table(s, 1, x, forbid);
 	r = run(s);
 	assert_false(r.feasible);
@@ -763,214 +746,6 @@ conflict_is_named(void **state)
 	assert_in_range(r.bad_var, 10, 19);
 }
 
-/* ---- large ---- */
-
-struct ladder {
-	uint32_t width, length, domain;
-	uint32_t few;		/* prices are below it; 0: any */
-	uint32_t own;		/* times so much for a value alone; 0: 1 */
-	double *across;		/* by rung, by rail, from value, to value */
-	double *along;		/* by rung but the last, by rail */
-	double *unary;
-	struct solve *s;
-};
-
-/* Whole numbers, 0 on the diagonal if `moves`: staying is free. */
-static void
-ladder_table(struct ladder *l, double *c, uint32_t u, uint32_t v, bool moves)
-{
-	uint32_t n = l->domain, a, b;
-
-	for (a = 0; a < n; a++) {
-		for (b = 0; b < n; b++) {
-			c[a * n + b] = moves && a == b ? 0 :
-				       1 + draw(l->few ? l->few : moves
-						? 100 : 50);
-		}
-	}
-	solve_add_table(l->s, 2, (uint32_t[]){ u, v }, c);
-}
-
-static void
-make_ladder(struct ladder *l)
-{
-	uint32_t n = l->width * l->length, d = l->domain, v, a;
-	size_t bytes = (size_t)n * d * d * sizeof(double);
-
-	l->s = solve_new(&t.a);
-	l->across = arena_alloc(&t.a, bytes);
-	l->along = arena_alloc(&t.a, bytes);
-	l->unary = arena_alloc(&t.a, n * d * sizeof *l->unary);
-	for (v = 0; v < n; v++) {
-		solve_var(l->s, d);
-	}
-	for (v = 0; v < n; v++) {
-		for (a = 0; a < d; a++) {
-			l->unary[v * d + a] = draw(l->few ? l->few : 40) *
-					 (l->own ? l->own : 1);
-		}
-		solve_add_table(l->s, 1, &v, l->unary + v * d);
-		if (v % l->width + 1 < l->width) {
-			ladder_table(l, l->across + v * d * d, v, v + 1,
-				     false);
-		}
-		if (v + l->width < n) {
-			ladder_table(l, l->along + v * d * d, v,
-				     v + l->width, true);
-		}
-	}
-}
-
-/*
- * One rail after the other through all values of one rung: the cost of the
- * best way to each of the width-tuples, in the plainest way.
- */
-static double
-walk_ladder(const struct ladder *l)
-{
-	uint32_t d = l->domain, w = l->width, n = 1, v, i, a;
-	double *now, *next, best = INFINITY;
-
-	for (i = 0; i < w; i++) {
-		n *= d;
-	}
-	now = calloc(n, sizeof *now);
-	next = calloc(n, sizeof *next);
-	assert_true(now && next);
-	for (v = 0; v < w * l->length; v++) {
-		uint32_t rail = v % w, step = 1;
-		double *swap = now;
-
-		/* digit `rail` of i, counted from the fastest */
-		for (i = 0; i < rail; i++) {
-			step *= d;
-		}
-		for (i = 0; i < n; i++) {
-			uint32_t mine = i / step % d;
-			uint32_t left = i / (step / d + !(step / d)) % d;
-			double least = v < w ? now[i] : INFINITY;
-
-			for (a = 0; a < d && v >= w; a++) {
-				double c = now[i - mine * step + a * step] +
-					   l->along[(v - w) * d * d + a * d +
-						    mine];
-
-				least = c < least ? c : least;
-			}
-			next[i] = least + l->unary[v * d + mine];
-			if (rail > 0) {
-				next[i] += l->across[(v - 1) * d * d +
-						     left * d + mine];
-			}
-		}
-		now = next;
-		next = swap;
-	}
-	for (i = 0; i < n; i++) {
-		best = now[i] < best ? now[i] : best;
-	}
-	free(now);
-	free(next);
-	return best;
-}
-
-static void
-long_ladders(void **state)
-{
-	struct ladder ladders[] = {
-		{ .width = 2, .length = 1500, .domain = 12 },
-		{ .width = 3, .length = 1000, .domain = 8 },
-		{ .width = 5, .length = 600, .domain = 4 },
-		/* more variables than 64 words have bits */
-		{ .width = 2, .length = 4500, .domain = 3 }
-	};
-	struct solve_result r;
-	uint32_t i;
-
-	(void)state;
-	for (i = 0; i < COUNT(ladders); i++) {
-		arena_release(&t.a);
-		arena_init(&t.a, &t.mem);
-		make_ladder(&ladders[i]);
-		r = run(ladders[i].s);
-		assert_true(r.feasible && r.exact);
-		assert_true(near(r.cost, walk_ladder(&ladders[i])));
-		assert_int_equal(r.nodes, 0);
-	}
-}
-
-/*
- * Below so many entries nothing is reduced before it is eliminated, which
- * must not show: not in the choice either, of the many that cost the same.
- */
-static void
-reduced_or_not(void **state)
-{
-	static const uint32_t few[] = { 2, 3, 9, 0 };
-	uint32_t i, fewer = 0;
-
-	(void)state;
-	for (i = 0; i < 32; i++) {
-		struct ladder l = { .width = 4 + i % 2, .length = 120 + i,
-				    .domain = 5 - i % 2,
-				    .few = few[i / 2 % COUNT(few)],
-				    .own = 1 + i % 3 };
-		struct solve_result r, plain;
-		size_t bytes;
-
-		if (i >= 24) {	/* few variables of many values */
-			l.width = 2;
-			l.length = 30;
-			l.domain = 40;
-		}
-		bytes = l.width * l.length * sizeof *r.choice;
-		arena_release(&t.a);
-		arena_init(&t.a, &t.mem);
-		make_ladder(&l);
-		r = run(l.s);
-		l.s->max_entries = (1 << 16) - 1;
-		plain = run(l.s);
-		assert_true(r.feasible && r.exact && plain.exact);
-		assert_true(near(r.cost, walk_ladder(&l)));
-		assert_memory_equal(r.choice, plain.choice, bytes);
-		fewer += r.states < plain.states / 2;
-	}
-	assert_true(fewer > 0);
-}
-
-/*
- * Reducing leaves the one answer there is, and then nothing to eliminate: all
- * tables being as small, that would start with the lowest variable, which has
- * many neighbours here.
- */
-static void
-one_answer(void **state)
-{
-	struct ladder l = { .width = 4, .length = 120, .domain = 5 };
-	struct solve_result r, plain;
-	double c[25];
-	uint32_t v, a;
-
-	(void)state;
-	make_ladder(&l);
-	for (v = 1; v <= 60; v++) {
-		ladder_table(&l, c, 0, solve_var(l.s, l.domain), false);
-	}
-	for (v = 0; v < l.s->domain.n; v++) {
-		for (a = 0; a < l.domain; a++) {
-			c[a] = draw(1 << 20) * 1e-6;
-		}
-		solve_add_table(l.s, 1, &v, c);
-	}
-	r = run(l.s);
-	l.s->max_entries = (1 << 16) - 1;
-	plain = run(l.s);
-	assert_true(r.feasible && r.exact && plain.exact);
-	assert_true(r.width == 0 && plain.width > 0);
-	assert_memory_equal(r.choice, plain.choice,
-			    l.s->domain.n * sizeof *r.choice);
-}
-
 int
 main(void)
 {
@@ -988,11 +763,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(small_cases, setup, teardown),
 		cmocka_unit_test_setup_teardown(conflict_is_named, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(long_ladders, setup, teardown),
-		cmocka_unit_test_setup_teardown(reduced_or_not, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(one_answer, setup, teardown)
+						teardown)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
