@@ -11,6 +11,7 @@
 
 #define SLACK 1.01	/* factor by which a guess may be too low */
 #define MORE 1.25	/* the same for guesses with recomputing */
+#define NEAR 1.05	/* the same for plans whose programs did not fit */
 #define FIRST 12		/* degrees that the first walk looks at */
 /* most walks after programs turned out larger than composed */
 #define ROUNDS 64
@@ -138,6 +139,29 @@ walk_or_keep(struct search *s, double worst_us, uint32_t keep)
 }
 
 /*
+ * Walks below the plans that are settled.  As long as these are too few, first
+ * below a guess: all plans below it are looked at, so it counts if it finds as
+ * many as are wanted.  What was found before did not fit then, but in the first
+ * round, where none was tried and one is enough.
+ */
+static void
+walk_to_settle(struct search *s, double guess_us, bool first)
+{
+	uint32_t want = search_nwanted(s), keep = search_nkept(s);
+	double most = search_settled_us(s, want);
+
+	if (isfinite(most)) {
+		walk_or_keep(s, most, keep);
+		return;
+	}
+	s->out->found.n = first ? s->out->found.n : 0;
+	walk_or_keep(s, guess_us, keep);
+	if (s->out->found.n < (first ? 1 : want)) {
+		walk(s, most, keep);
+	}
+}
+
+/*
  * Walks over the space and makes the programs of the best plans found, until a
  * walk finds no plan that could be better than those whose programs fit.  A
  * plan whose program is larger than its pieces is remembered as such, and the
@@ -151,13 +175,10 @@ walk_or_keep(struct search *s, double worst_us, uint32_t keep)
 static void
 settle_all(struct search *s, double aim_us)
 {
-	uint32_t want = search_nwanted(s), keep = search_nkept(s);
 	double cut_us = INFINITY;
 	int round;
 
 	for (round = 0; round < ROUNDS && !s->out->stopped; round++) {
-		double most = search_settled_us(s, want);
-
 		if (round > 0 && search_is_interrupted(s)) {
 			s->open_us = fmin(s->open_us, cut_us);
 			if (s->settled.n) {
@@ -166,11 +187,8 @@ settle_all(struct search *s, double aim_us)
 			s->worst_us = INFINITY;
 			retry_found(s);
 		} else {
-			walk_or_keep(s, fmin(most, round ? INFINITY : aim_us),
-				     keep);
-			if (!s->out->found.n && !round) {
-				walk(s, most, keep);
-			}
+			walk_to_settle(s, round ? NEAR * cut_us : aim_us,
+				       round == 0);
 			cut_us = s->worst_us;
 		}
 		memo_drop(s->memo, MEMO_BRIEFS);
