@@ -209,6 +209,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search.h \
 	%D%/search/search_ahead.c \
 	%D%/search/search_bytes.c \
+	%D%/search/search_choose.c \
 	%D%/search/search_compose.c \
 	%D%/search/search_fit.c \
 	%D%/search/search_fit.h \
@@ -256,6 +257,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve/solve_prune.c \
 	%D%/solve/solve_reduce.c \
 	%D%/solve/solve_search.c \
+	%D%/solve/tuples.c \
+	%D%/solve/tuples.h \
 	%D%/space/space.c \
 	%D%/space/space.h \
 	%D%/space/space_degrees.c \

@@ -55,7 +55,7 @@ runtime/train: rank.h served_memory.h
 		runtime/serve
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
-passes/solve: lagrange.h pareto.h pooling.h solve.h
+passes/solve: lagrange.h pareto.h pooling.h solve.h tuples.h
 	< ir
 passes/sched: sched.h
 	< ir

@@ -146,7 +146,7 @@ add_front(struct fronts *f, uint32_t block)
 	uint32_t i;
 
 	open_front(f, block, MOST_CHOICES / f->n, &x);
-	f->w->leaves |= x.all > x.at.n;
+	f->w->leaves |= x.all > x.at.n || !x.exact;
 	for (i = 0; i < x.at.n; i++) {
 		add(f, x.at.at[i].recompute);
 	}

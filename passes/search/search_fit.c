@@ -70,11 +70,11 @@ fits(struct trial_rank *f, bool made, double *bytes)
 #define TRIES 2		/* programs that may lack memory, before that counts */
 
 /*
- * Chooses the quickest ways that fit, as the programs for one sequence say.  By
- * programs of the plan's length the choice may keep more, and its arena may:
- * then less room is left to it, by that much.  Of what an arena lacked that is
- * no proof for other ways: so what these may be quicker counts in left_us, and
- * while few lacked memory, less is taken off.
+ * Chooses the quickest ways that fit, by f->made.  By programs of the plan's
+ * length the choice may keep more, and its arena may.  Then of one or two
+ * stages the next one is looked at; of more, less room is left, by that much.
+ * Of what an arena lacked that is no proof for other ways: so what these may be
+ * quicker counts in left_us, and while few lacked memory, less is taken off.
  */
 static bool
 choose(struct trial_rank *f, double *bytes)
@@ -82,6 +82,10 @@ choose(struct trial_rank *f, double *bytes)
 	bool made = !f->x->s->guessing;
 	double room = f->free_bytes, most = room, first_us = INFINITY;
 
+	if (f->seen) {
+		memset(f->seen, 0, tuples_choices(f->n,
+						   f->x->ways_of->at.n));
+	}
 	while (trial_choose(f, room)) {
 		double lack, more, is;
 
@@ -89,6 +93,9 @@ choose(struct trial_rank *f, double *bytes)
 			more = trial_chosen_us(f) - first_us;
 			f->left_us += more > trial_near_us(f) ? more : 0;
 			return true;
+		}
+		if (f->seen) {
+			continue;
 		}
 		lack = lacks(f);
 		is = trial_chosen_bytes(f, made);
@@ -102,25 +109,6 @@ choose(struct trial_rank *f, double *bytes)
 		room = fmin(room, f->taken - 1);	/* not these again */
 	}
 	return false;
-}
-
-/* Chooses the quickest way of a rank with one stage.  False: none fits. */
-static bool
-choose_one(struct trial_rank *f, double *bytes)
-{
-	uint32_t *choice = &f->x->choice[f->of[0]], best = 0, i;
-	double us = INFINITY, of;
-
-	for (i = 0; i < f->x->ways_of->at.n; i++) {
-		*choice = i;
-		if (fits(f, true, &of) && trial_chosen_us(f) < us) {
-			us = trial_chosen_us(f);
-			best = i;
-			*bytes = of;
-		}
-	}
-	*choice = best;
-	return isfinite(us);
 }
 
 /*
@@ -143,17 +131,40 @@ is_surely_full(const struct trial_rank *f, uint32_t first, uint32_t n)
 }
 
 /*
+ * Chooses by programs of the plan's lengths, of which no choice of one or two
+ * stages is left out.  Of more those that keep least may fit where no others
+ * are found.
+ */
+static enum trial_verdict
+choose_made(struct trial_rank *f, double *bytes)
+{
+	if (choose(f, bytes)) {
+		return TRIAL_FITS;
+	}
+	if (f->seen) {
+		return TRIAL_FULL;
+	}
+	f->left_us = 0;
+	trial_choose_least(f);
+	if (!fits(f, true, bytes)) {
+		return TRIAL_OPEN;
+	}
+	trial_set_left(f);
+	return TRIAL_FITS;
+}
+
+/*
  * What is left to try before a rank is full: the programs of all ways are made,
- * unless those for one sequence prove that none fits.  A rank with one stage
- * has no other choices than these.  Others have more than can be tried: they
- * are full if a bound proves it, and else remain open.
+ * unless those for one sequence prove that none fits.  A rank of more than two
+ * stages has more choices than can be tried: it is full if a bound proves it,
+ * and else remains open.
  */
 static enum trial_verdict
 prove_full(struct trial_rank *f, double *bytes)
 {
 	struct trial *x = f->x;
+	enum trial_verdict has;
 	double least;
-	bool has;
 
 	if (x->ways_of->at.n == 1 || isinf(lacks(f)) ||
 	    is_surely_full(f, 0, (uint32_t)x->t->g->pp)) {
@@ -164,18 +175,10 @@ prove_full(struct trial_rank *f, double *bytes)
 	if (least > f->free_bytes) {
 		return TRIAL_FULL;
 	}
-	if (f->n == 1) {
-		return choose_one(f, bytes) ? TRIAL_FITS : TRIAL_FULL;
-	}
 	f->made = true;
-	has = choose(f, bytes);
-	if (!has) {
-		trial_lower_bytes(f);
-		has = fits(f, true, bytes);
-		f->left_us = has ? f->left_us : 0;
-	}
+	has = choose_made(f, bytes);
 	f->made = false;
-	return has ? TRIAL_FITS : TRIAL_OPEN;
+	return has;
 }
 
 /*
@@ -207,6 +210,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 	f->left_us = 0;
 	trial_choose_least(f);
 	if (fits(f, true, bytes)) {
+		trial_set_left(f);
 		return TRIAL_FITS;
 	}
 	return f->full || f->x->s->guessing ? TRIAL_FULL : prove_full(f, bytes);
@@ -318,10 +322,12 @@ open_rank(struct trial *x)
 	f.ways = arena_alloc(&x->s->space.tmp, x->nstages * sizeof *f.ways);
 	f.keeps = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.keeps);
 	f.words = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.words);
+	f.seen = f.n > TUPLES_STAGES ? NULL : arena_alloc(&x->s->space.tmp,
+		tuples_choices(f.n, x->ways_of->at.n));
 	return f;
 }
 
-/* Whether all ranks fit; sets how their stages recompute, as x->exact says. */
+/* Whether all ranks fit; sets how their stages recompute. */
 static enum trial_verdict
 fit_ranks(struct trial *x, struct trial_fit *out)
 {
@@ -402,43 +408,9 @@ trial_is_surely_slow(struct trial *x)
 	return false;
 }
 
-/*
- * Looks at all choices of a plan of which one fits, as is known from the first
- * look at some of them.  That one stays if the search for others ends without
- * one that fits as it is laid out.
- */
-static enum trial_verdict
-fit_exactly(struct trial *x, struct trial_fit *f)
-{
-	struct arena *a = &x->s->space.tmp;
-	size_t pp = (size_t)x->t->g->pp, n = x->nstages * sizeof *x->choice;
-	const uint32_t *choice = arena_dup(a, x->choice, n);
-	const double *left = arena_dup(a, x->left, pp * sizeof *left);
-	const double left_us = x->left_us, grouped_us = x->grouped_us;
-	const struct trial_fit first = *f;
-	enum trial_verdict has;
-
-	*f = (struct trial_fit){ .over = -INFINITY };
-	x->exact = true;
-	has = fit_ranks(x, f);
-	if (has <= TRIAL_CUT) {
-		return has;
-	}
-	x->s->out->full--;
-	*f = first;
-	memcpy(x->choice, choice, n);
-	memcpy(x->left, left, pp * sizeof *left);
-	x->left_us = left_us;
-	x->grouped_us = grouped_us;
-	trial_set_chosen(x, true);
-	return TRIAL_FITS;
-}
-
 enum trial_verdict
 trial_fits(struct trial *x, struct trial_fit *f)
 {
-	enum trial_verdict has;
-
 	*f = (struct trial_fit){ .over = -INFINITY };
 	/* what an arena taught may have been the memory of hosts */
 	x->drives_help |= x->s->unfit.n > 0;
@@ -454,8 +426,5 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}
-	x->exact = false;
-	has = fit_ranks(x, f);
-	return has == TRIAL_FITS && x->left_us > 0 && !x->s->guessing
-		? fit_exactly(x, f) : has;
+	return fit_ranks(x, f);
 }

@@ -1,11 +1,13 @@
 /*
- * Private header of search_fit.c, search_ways.c and search_slow.c: a rank of a
- * plan that is tried, whose stages choose how they recompute.
+ * Private header of search_fit.c, search_ways.c, search_choose.c and
+ * search_slow.c: a rank of a plan that is tried, whose stages choose how they
+ * recompute.
  */
 #ifndef PASSES_SEARCH_FIT_H
 #define PASSES_SEARCH_FIT_H
 
 #include "passes/search/search_trial.h"
+#include "passes/solve/tuples.h"
 
 /*
  * What a stage takes by each way to recompute, as the programs for one sequence
@@ -15,6 +17,7 @@ struct trial_ways {
 	double *us;		/* against the quickest way */
 	struct piece_bytes *keeps;
 	uint32_t least;		/* the way that keeps least */
+	double temp;		/* the fewest temporary bytes of any */
 	bool made;		/* see trial_rank */
 };
 
@@ -35,6 +38,7 @@ struct trial_rank {
 	bool made;
 	uint32_t tries;		/* programs of the plan that lacked memory */
 	double taken;		/* see trial_choose */
+	bool *seen;		/* see struct tuples; NULL: of more stages */
 	bool full;		/* a rank before does not fit */
 	/* see trial.left_us and grouped_us, for one microbatch */
 	double left_us, grouped_us;
@@ -57,23 +61,21 @@ enum trial_source {
 double trial_chosen_bytes(const struct trial_rank *f, bool made);
 /* What the choices take more than the quickest ways, for one microbatch. */
 double trial_chosen_us(const struct trial_rank *f);
-/* What is as good as nothing, of the time of a microbatch on the rank. */
-double trial_near_us(const struct trial_rank *f);
+/* What the ways of a stage take and keep, by f->made. */
+const struct trial_ways *trial_ways_of(const struct trial_rank *f,
+				       uint32_t stage);
+/* Bytes of a stage's slots, each span's as often as the stage holds it when the
+ * rank first holds most. */
+double trial_then_bytes(const struct trial_rank *f, uint32_t stage,
+			const double slot[SPACE_NSPANS]);
 /*
- * Chooses the ways that take least and keep at most `most_bytes`, by f->made.
- * Sets f->taken to what they keep: with less they are not found in the same way
- * again.  False: none do.
+ * Bytes of a stage by itself but for temporary ones, when its rank has most:
+ * those of all stages add up to no more than what the rank has.
  */
-bool trial_choose(struct trial_rank *f, double most_bytes);
+double trial_own_bytes(const struct trial_rank *f, uint32_t stage,
+		       const struct piece_bytes *b);
 /* Chooses for each stage the way that keeps least, by these programs. */
 void trial_choose_least(struct trial_rank *f);
-/*
- * Where none are found so, as stages share slots of each span in pools of their
- * own: from those that keep least, chooses another way for a stage as long as
- * the rank then has fewer bytes, by the programs of the plan's lengths.  Others
- * that fit may be quicker, by f->left_us.
- */
-void trial_lower_bytes(struct trial_rank *f);
 /*
  * A lower bound of the bytes of the rank with any ways, if they have those
  * bytes; of programs that are made, with any that may fit.
@@ -85,6 +87,22 @@ double trial_least_bytes(struct trial_rank *f, enum trial_source from);
  */
 double trial_sure_bytes(const struct trial_rank *f, uint32_t stage,
 			uint32_t way);
+
+/* ---- search_choose.c --------------------------------------------------- */
+
+/* What is as good as nothing, of the time of a microbatch on the rank. */
+double trial_near_us(const struct trial_rank *f);
+/*
+ * Chooses the ways that take least and keep at most `most_bytes`, by f->made,
+ * and sets f->taken to what they keep.  Of one or two stages none that are
+ * f->seen, which these then are; of more, with less than f->taken they are not
+ * found in the same way again.  False: none do.
+ */
+bool trial_choose(struct trial_rank *f, double most_bytes);
+/* Sets f->left_us to what other ways of more than two stages, which fit, may
+ * take less than those that are chosen. */
+void trial_set_left(struct trial_rank *f);
+
 /* ---- search_slow.c ----------------------------------------------------- */
 
 /*

@@ -73,7 +73,6 @@ struct trial {
 	double left_us, *left;
 	/* the same if stages of a rank might share slots in groups */
 	double grouped_us;
-	bool exact;	/* ways are the best; else some, and a bound of all */
 	bool evenly;	/* the slowest stage of a rank counts before the sum */
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */

@@ -1,15 +1,10 @@
 /*
- * How the stages of a rank recompute: what each way takes and keeps, which ways
- * together take least, and what any ways keep at least.  Used by search_fit.c.
+ * How the stages of a rank recompute: what each way takes and keeps, and what
+ * any ways keep at least.  Used by search_fit.c and search_choose.c.
  */
 #include "passes/search/search_fit.h"
-#include "passes/solve/lagrange.h"
-#include "passes/solve/pooling.h"
 
 #include <math.h>
-#include <string.h>
-
-#define NEAR 1e-6		/* choices of times so near are as good */
 
 /* fmax, without its rules for NaN: no argument is, and calls are many. */
 static double
@@ -50,8 +45,8 @@ made_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way,
 	f->x->choice[stage] = was;
 }
 
-static const struct trial_ways *
-ways_of(const struct trial_rank *f, uint32_t stage)
+const struct trial_ways *
+trial_ways_of(const struct trial_rank *f, uint32_t stage)
 {
 	struct trial *x = f->x;
 	struct trial_ways *w = &f->ways[x->like[stage]];
@@ -80,6 +75,7 @@ ways_of(const struct trial_rank *f, uint32_t stage)
 		}
 		w->least = all < least ? i : w->least;
 		least = all < least ? all : least;
+		w->temp = i && w->temp < b->temp ? w->temp : b->temp;
 	}
 	return w;
 }
@@ -97,7 +93,7 @@ trial_chosen_bytes(const struct trial_rank *f, bool made)
 			trial_stage_bytes(x, stage, &f->keeps[i]);
 		} else {
 			f->keeps[i] = choice
-				? ways_of(f, stage)->keeps[choice]
+				? trial_ways_of(f, stage)->keeps[choice]
 				: x->plain[stage];
 		}
 	}
@@ -111,201 +107,9 @@ trial_chosen_us(const struct trial_rank *f)
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
-		us += ways_of(f, f->of[i])->us[f->x->choice[f->of[i]]];
+		us += trial_ways_of(f, f->of[i])->us[f->x->choice[f->of[i]]];
 	}
 	return us;
-}
-
-/* ---- choices that take least ---- */
-
-/* Bytes of a stage's slots, each span's that many times. */
-static double
-then_bytes(const struct trial_rank *f, uint32_t stage,
-	   const double slot[SPACE_NSPANS])
-{
-	const struct space_slots *t = f->x->t->slots;
-	double bytes = 0;
-	uint32_t k;
-
-	for (k = 0; k < SPACE_NSPANS; k++) {
-		bytes += slot[k] * t->then[k][stage];
-	}
-	return bytes;
-}
-
-/* Bytes of the rank without what layers save, with the quickest ways. */
-static double
-other_bytes(const struct trial_rank *f)
-{
-	uint32_t i;
-
-	for (i = 0; i < f->n; i++) {
-		f->keeps[i] = f->x->plain[f->of[i]];
-		memset(f->keeps[i].slot, 0, sizeof f->keeps[i].slot);
-	}
-	return trial_moving_bytes(f->x, f->rank, f->keeps);
-}
-
-/* A rank while its ways are chosen. */
-struct choosing {
-	struct trial_rank *f;
-	double most_bytes;	/* of what layers save */
-	struct pooling p;	/* of its units of stages: see space_unit */
-	double taken;		/* what the ways have that fit_in saw last */
-};
-
-/* Whether these ways of units fit, as the arena shares slots. */
-static bool
-fit_in(void *user, const uint32_t *nth)
-{
-	struct choosing *c = user;
-	struct trial_rank *f = c->f;
-	struct trial *x = f->x;
-	double bytes = 0;
-	uint32_t k, i;
-
-	for (k = 0; k < SPACE_NSPANS; k++) {
-		for (i = 0; i < f->n; i++) {
-			x->slot[i] = ways_of(f, f->of[i])
-				->keeps[nth[space_unit(i, f->n)]].slot[k];
-		}
-		bytes += space_pool_bytes(&x->s->space, x->t->slots, k, f->rank,
-					  f->of, f->n, x->slot,
-					  SPACE_AS_LAID_OUT);
-	}
-	c->taken = bytes <= c->most_bytes ? bytes : c->taken;
-	return bytes <= c->most_bytes;
-}
-
-/* Whether n stages of the rank are like others, one by one. */
-static bool
-are_like(const struct trial_rank *f, uint32_t i, uint32_t j, uint32_t n)
-{
-	const uint32_t *like = f->x->like;
-	uint32_t k;
-
-	for (k = 0; k < n && like[f->of[i + k]] == like[f->of[j + k]]; k++) {
-	}
-	return k == n;
-}
-
-/* The ways of n stages of the rank together, from the i-th on. */
-static struct pooling_ways
-ways_of_unit(struct trial_rank *f, uint32_t i, uint32_t n)
-{
-	uint32_t nways = f->x->ways_of->at.n, j, k, w;
-	struct pooling_way *at = arena_alloc(&f->tmp, nways * sizeof *at);
-
-	for (j = 0; j < n; j++) {
-		const struct trial_ways *of = ways_of(f, f->of[i + j]);
-
-		for (w = 0; w < nways; w++) {
-			at[w].nth = w;
-			at[w].us += of->us[w];
-			for (k = 0; k < SPACE_NSPANS; k++) {
-				at[w].size[k] = larger(at[w].size[k],
-						       of->keeps[w].slot[k]);
-			}
-		}
-	}
-	return (struct pooling_ways){ at, pooling_sort(at, nways), n };
-}
-
-/* Sets the units of the rank's stages. */
-static void
-set_units(struct trial_rank *f, struct pooling *p)
-{
-	uint32_t first[SPACE_UNITS], i, j, n;
-
-	for (i = 0; i < f->n; i += n) {
-		uint32_t unit = p->n++;
-
-		first[unit] = i;
-		for (n = 0; i + n < f->n &&
-		     space_unit(i + n, f->n) == unit; n++) {
-		}
-		for (j = 0; j < unit && (p->ways[j].parts != n ||
-					 !are_like(f, first[j], i, n)); j++) {
-		}
-		p->ways[unit] = j < unit ? p->ways[j] : ways_of_unit(f, i, n);
-	}
-}
-
-double
-trial_near_us(const struct trial_rank *f)
-{
-	return NEAR * f->x->bound_us / (double)f->x->t->nmicrobatches;
-}
-
-/*
- * What any ways take at least, however slots are shared: then they take no less
- * than what they hold when the rank has most.
- */
-static double
-least_us(struct trial_rank *f, double most_bytes)
-{
-	uint32_t nways = f->x->ways_of->at.n, i, w;
-	size_t n = (size_t)f->n * nways;
-	struct lagrange p = {
-		.n = f->n, .nways = nways, .room = most_bytes,
-		.us = arena_alloc_raw(&f->tmp, n * sizeof *p.us),
-		.bytes = arena_alloc_raw(&f->tmp, n * sizeof *p.bytes)
-	};
-
-	for (i = 0; i < f->n; i++) {
-		const struct trial_ways *of = ways_of(f, f->of[i]);
-
-		for (w = 0; w < nways; w++) {
-			p.us[i * nways + w] = of->us[w];
-			p.bytes[i * nways + w] =
-				then_bytes(f, f->of[i], of->keeps[w].slot);
-		}
-	}
-	return lagrange_least_us(&p);
-}
-
-/* Partial choices of a set of stages: a bound of those that are dropped beyond
- * so many counts in the gap. */
-#define MOST_OPEN 256
-
-_Static_assert((int)SPACE_UNITS <= POOLING_STAGES &&
-	       (int)SPACE_NSPANS <= POOLING_KINDS,
-	       "a rank's stages and spans are those of a pooling");
-
-bool
-trial_choose(struct trial_rank *f, double most_bytes)
-{
-	struct trial *x = f->x;
-	double other = other_bytes(f), us = 0;
-	struct choosing c = {
-		.f = f, .most_bytes = most_bytes - other,
-		.p = { .room = most_bytes - other, .near_us = trial_near_us(f),
-		       .most = x->exact ? MOST_OPEN : 0, .evenly = x->evenly,
-		       .fits = fit_in, .user = &c }
-	};
-	uint32_t nth[SPACE_UNITS], i;
-	bool ok;
-
-	set_units(f, &c.p);
-	for (i = 0; i < SPACE_NSPANS; i++) {
-		c.p.slots[i] = space_set_slots(&x->s->space, x->t->slots, i,
-					       f->rank, f->of, f->n);
-	}
-	ok = pooling_choose(&f->tmp, &c.p, nth);
-	x->s->out->looked += c.p.looked;
-	for (i = 0; ok && i < f->n; i++) {
-		x->choice[f->of[i]] = nth[space_unit(i, f->n)];
-	}
-	us = ok ? trial_chosen_us(f) : 0;
-	f->left_us = larger(us - c.p.left_us, 0);
-	f->grouped_us = 0;
-	if (ok && f->n > 1 && (f->n > SPACE_UNITS || x->t->sched->split)) {
-		f->grouped_us = larger(us - f->left_us -
-				       least_us(f, c.most_bytes), 0);
-	}
-	f->taken = other + c.taken;
-	arena_release(&f->tmp);
-	return ok;
 }
 
 /* ---- ways that keep least ---- */
@@ -316,53 +120,22 @@ trial_choose_least(struct trial_rank *f)
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
-		f->x->choice[f->of[i]] = ways_of(f, f->of[i])->least;
+		f->x->choice[f->of[i]] = trial_ways_of(f, f->of[i])->least;
 	}
 }
 
-/* Tries each way of a stage of the rank; keeps that with the fewest bytes. */
-static bool
-lower_stage(struct trial_rank *f, uint32_t i, double *bytes)
+double
+trial_then_bytes(const struct trial_rank *f, uint32_t stage,
+		 const double slot[SPACE_NSPANS])
 {
-	uint32_t *choice = &f->x->choice[f->of[i]], was = *choice, best = was;
-	uint32_t c;
+	const struct space_slots *t = f->x->t->slots;
+	double bytes = 0;
+	uint32_t k;
 
-	for (c = 0; c < f->x->ways_of->at.n; c++) {
-		double of;
-
-		*choice = c;
-		of = trial_chosen_bytes(f, true);
-		if (of < *bytes) {
-			*bytes = of;
-			best = c;
-		}
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		bytes += slot[k] * t->then[k][stage];
 	}
-	*choice = best;
-	return best != was;
-}
-
-void
-trial_lower_bytes(struct trial_rank *f)
-{
-	double bytes, room, temp = 0;
-	bool lower = true;
-	uint32_t i;
-
-	trial_choose_least(f);
-	bytes = trial_chosen_bytes(f, true);
-	while (lower) {
-		lower = false;
-		for (i = 0; i < f->n; i++) {
-			lower |= lower_stage(f, i, &bytes);
-		}
-	}
-	/* of temporary bytes others may have fewer */
-	room = f->free_bytes - other_bytes(f);
-	for (i = 0; i < f->n; i++) {
-		temp = larger(temp, f->keeps[i].temp);
-	}
-	f->left_us = larger(trial_chosen_us(f) - least_us(f, room + temp), 0);
-	arena_release(&f->tmp);
+	return bytes;
 }
 
 /*
@@ -403,13 +176,12 @@ sent_bytes(const struct trial_rank *f, const struct piece_bytes *b)
 	return copies * (b->sends[0] + b->sends[1]);
 }
 
-/* Bytes of a stage by itself but for temporary ones, when its rank has most. */
-static double
-bytes_then(const struct trial_rank *f, uint32_t stage,
-	   const struct piece_bytes *b)
+double
+trial_own_bytes(const struct trial_rank *f, uint32_t stage,
+		const struct piece_bytes *b)
 {
-	return then_bytes(f, stage, b->slot) +
-	       then_bytes(f, stage, b->top) + sent_bytes(f, b);
+	return trial_then_bytes(f, stage, b->slot) +
+	       trial_then_bytes(f, stage, b->top) + sent_bytes(f, b);
 }
 
 double
@@ -418,7 +190,7 @@ trial_sure_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way)
 	struct piece_bytes b;
 
 	set_sure(f, stage, way, &b);
-	return bytes_then(f, stage, &b);
+	return trial_own_bytes(f, stage, &b);
 }
 
 /* What a stage has at least of each kind of bytes, with any of its ways. */
@@ -480,13 +252,13 @@ find_least(struct trial_rank *f, enum trial_source from,
 			if (sure) {
 				set_sure(f, f->of[i], c, &b);
 				if (others - sure[i].own +
-				    bytes_then(f, f->of[i], &b) > most) {
+				    trial_own_bytes(f, f->of[i], &b) > most) {
 					continue;
 				}
 			}
 			to[i].left[c] = true;
 			set_bytes(f, f->of[i], c, from, &b);
-			lower(&to[i], bytes_then(f, f->of[i], &b), &b);
+			lower(&to[i], trial_own_bytes(f, f->of[i], &b), &b);
 		}
 	}
 }

@@ -25,7 +25,7 @@
 
 /* Slots as large as those of a way of one of the stages. */
 struct pooling_level {
-	double size[POOLING_KINDS];
+	double size;
 	/* by the first stage of those that are alike: the quickest way within
 	 * that, and its time; INFINITY: there is none */
 	uint32_t way[POOLING_STAGES];
@@ -85,16 +85,6 @@ struct pooling_state {
 
 /* ---- ways ---- */
 
-static bool
-is_within(const struct pooling_way *x, const struct pooling_way *y)
-{
-	uint32_t k;
-
-	for (k = 0; k < POOLING_KINDS && x->size[k] <= y->size[k]; k++) {
-	}
-	return k == POOLING_KINDS;
-}
-
 uint32_t
 pooling_sort(struct pooling_way *at, uint32_t n)
 {
@@ -105,16 +95,13 @@ pooling_sort(struct pooling_way *at, uint32_t n)
 
 		for (j = i; j > 0 && (at[j - 1].us > x.us ||
 				      (at[j - 1].us == x.us &&
-				       is_within(&x, &at[j - 1]) &&
-				       !is_within(&at[j - 1], &x))); j--) {
+				       at[j - 1].size > x.size)); j--) {
 			at[j] = at[j - 1];
 		}
 		at[j] = x;
 	}
 	for (i = 0; i < n; i++) {
-		for (j = 0; j < left && !is_within(&at[j], &at[i]); j++) {
-		}
-		if (j == left) {
+		if (left == 0 || at[i].size < at[left - 1].size) {
 			at[left++] = at[i];
 		}
 	}
@@ -128,12 +115,12 @@ set_level(const struct pooling_state *s, const struct pooling_way *x,
 {
 	uint32_t i, w;
 
-	memcpy(to->size, x->size, sizeof to->size);
+	to->size = x->size;
 	for (i = 0; i < s->x->n; i++) {
 		const struct pooling_ways *of = &s->x->ways[i];
 
 		for (w = 0; s->like[i] == i && w < of->n &&
-		     !is_within(&of->at[w], x); w++) {
+		     of->at[w].size > x->size; w++) {
 		}
 		to->way[i] = w;
 		to->us[i] = w < of->n ? of->at[w].us : INFINITY;
@@ -192,7 +179,7 @@ point_of(const struct pooling_state *s, uint32_t set, uint32_t level)
 	const struct pooling_level *v = &s->levels[level];
 	struct point p = { 0, 0, -INFINITY, level };
 	uint64_t count = s->pools[set].count;
-	uint32_t i, k;
+	uint32_t i;
 
 	for (i = 0; count; i++, count >>= 8) {
 		if (count & 255) {
@@ -203,27 +190,15 @@ point_of(const struct pooling_state *s, uint32_t set, uint32_t level)
 							      : p.slowest_us;
 		}
 	}
-	for (k = 0; k < POOLING_KINDS; k++) {
-		if (x->slots[k] && v->size[k] > 0) {
-			p.bytes += v->size[k] * x->slots[k][set];
-		}
-	}
+	p.bytes = v->size * x->slots[set];
 	return p;
 }
 
 static bool
 are_alike(const struct pooling_state *s, uint32_t a, uint32_t b)
 {
-	uint32_t k;
-
-	for (k = 0; k < POOLING_KINDS; k++) {
-		const uint32_t *slots = s->x->slots[k];
-
-		if (slots && slots[a] != slots[b]) {
-			return false;
-		}
-	}
-	return s->pools[a].count == s->pools[b].count;
+	return s->x->slots[a] == s->x->slots[b] &&
+	       s->pools[a].count == s->pools[b].count;
 }
 
 /*

@@ -10,18 +10,17 @@
 #include "ir/base.h"
 
 #define POOLING_STAGES 8	/* sets of them are looked at */
-#define POOLING_KINDS 3
 
 /*
  * What a stage takes with a way, against one of them: it may be less than
- * nothing.  And the size of its slots of each kind.
+ * nothing.  And the size of its slots.
  */
 struct pooling_way {
-	double us, size[POOLING_KINDS];
+	double us, size;
 	uint32_t nth;		/* the caller's number of it */
 };
 
-/* The ways of a stage, the quickest first, none with all sizes of another. */
+/* The ways of a stage, the quickest first, each with smaller slots. */
 struct pooling_ways {
 	const struct pooling_way *at;
 	uint32_t n;
@@ -32,9 +31,8 @@ struct pooling {
 	/* by stage; stages that are alike have the same ways->at */
 	struct pooling_ways ways[POOLING_STAGES];
 	uint32_t n;
-	/* by kind and set of stages, as bits: the slots that they hold at once;
-	 * NULL: such slots take nothing */
-	const uint32_t *slots[POOLING_KINDS];
+	/* by set of stages, as bits: the slots that they hold at once */
+	const uint32_t *slots;
 	double room;		/* bytes of all pools together */
 	double near_us;		/* times that are so near are as good */
 	/* partial answers of a set of stages; 0: one of the answers that are

@@ -21,7 +21,7 @@ struct drawn {
 	struct pooling_way at[STAGES][WAYS];
 	/* as drawn, before some are removed: by the number of the way */
 	struct pooling_way all[STAGES][WAYS];
-	uint32_t nways, slots[POOLING_KINDS][SETS];
+	uint32_t nways, slots[SETS];
 	uint64_t r;
 	uint32_t refused;	/* of 8 answers, so many do not fit indeed */
 };
@@ -77,24 +77,21 @@ fits(void *user, const uint32_t *nth)
 static void
 draw_all(struct drawn *d, uint32_t seed)
 {
-	uint32_t i, k, w;
+	uint32_t i, w;
 
 	*d = (struct drawn){ .r = seed + 1, .refused = seed % 5 ? 0 : 3 };
 	d->x = (struct pooling){ .n = 1 + seed % STAGES, .fits = fits,
 				 .user = d, .most = 1u << 16 };
 	d->nways = 1 + seed / STAGES % WAYS;
-	for (k = 0; k < 1 + seed / 3 % 2; k++) {
-		draw_slots(d, d->slots[k]);
-		d->x.slots[k] = d->slots[k];
-	}
+	draw_slots(d, d->slots);
+	d->x.slots = d->slots;
 	for (i = 0; i < d->x.n; i++) {
 		for (w = 0; w < d->nways; w++) {
 			struct pooling_way *to = &d->all[i][w];
 
 			*to = i && seed % 2 ? d->all[0][w]
 				: (struct pooling_way){ draw(d, 200) - 60.0,
-					{ draw(d, 200) }, w };
-			to->size[1] = 2 * to->size[0];	/* the same order */
+					draw(d, 200), w };
 			d->at[i][w] = *to;
 		}
 		d->x.ways[i] = i && seed % 2 ? d->x.ways[0]
@@ -108,23 +105,18 @@ draw_all(struct drawn *d, uint32_t seed)
 static double
 bytes_of(const struct drawn *d, const uint32_t *nth, uint32_t set)
 {
-	uint32_t low = set & -set, part, i, k;
+	uint32_t low = set & -set, part, i;
 	double least = INFINITY;
 
 	for (part = set; part; part = (part - 1) & set) {
-		double size[POOLING_KINDS] = { 0 }, bytes = 0;
+		double size = 0;
 
 		for (i = 0; i < d->x.n; i++) {
-			for (k = 0; part >> i & 1 && k < POOLING_KINDS; k++) {
-				size[k] = fmax(size[k],
-					       d->all[i][nth[i]].size[k]);
-			}
-		}
-		for (k = 0; k < POOLING_KINDS; k++) {
-			bytes += size[k] * d->slots[k][part];
+			size = part >> i & 1
+				? fmax(size, d->all[i][nth[i]].size) : size;
 		}
 		if (part & low) {
-			least = fmin(least, bytes +
+			least = fmin(least, size * d->slots[part] +
 				     bytes_of(d, nth, set ^ part));
 		}
 	}

@@ -117,6 +117,7 @@ struct nearness {
 	double ratios, any;	/* any: with any ways */
 	int n, several;		/* ranks; of these, with several stages */
 	int above;
+	int slower, quicker;	/* ways that are chosen: see check_quickest */
 };
 
 /* Layers by stage: even, or a layer moved. */
@@ -148,30 +149,53 @@ open_rank(struct trial *x, uint32_t rank)
 	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
 	f.ways = arena_alloc(a, x->nstages * sizeof *f.ways);
 	f.keeps = arena_alloc(a, n * sizeof *f.keeps);
+	f.seen = n > TUPLES_STAGES ? NULL
+		: arena_alloc(a, tuples_choices(n, x->ways_of->at.n));
 	return f;
 }
 
 /*
- * With a byte less than ways keep others are found, so a search that goes on
- * there has tried all after as many turns as there are ways.
+ * All choices of one or two stages are found, each once and in the order of
+ * their time.
  */
 static void
 check_turns(struct trial *x, uint32_t rank)
 {
 	struct trial_rank f = open_rank(x, rank);
-	uint32_t nways = x->ways_of->at.n, turns = 0;
+	uint32_t turns = 0;
 	uint32_t *was = arena_dup(&x->s->space.tmp, x->choice,
 				  x->nstages * sizeof *was);
-	double room = 1e15;
+	double us = -INFINITY;
 
-	for (; f.n == 1 && trial_choose(&f, room); room = f.taken - 1) {
-		uint32_t way = x->choice[f.of[0]];
-
-		assert_true(f.taken <= room && turns++ < nways);
-		assert_true(trial_choose(&f, f.taken));
-		assert_int_equal(x->choice[f.of[0]], way);
+	for (; f.seen && trial_choose(&f, 1e15); turns++) {
+		assert_true(trial_chosen_us(&f) >= us);
+		us = trial_chosen_us(&f);
 	}
-	assert_true(turns > 0 || f.n > 1);
+	assert_int_equal(turns, f.seen
+			 ? tuples_choices(f.n, x->ways_of->at.n) : 0);
+	memcpy(x->choice, was, x->nstages * sizeof *was);
+}
+
+/*
+ * In the bytes that drawn ways keep, none are chosen that take more, but for
+ * what is said to be left.
+ */
+static void
+check_quickest(struct trial *x, uint32_t rank, struct nearness *near)
+{
+	struct trial_rank f = open_rank(x, rank);
+	uint32_t *was = arena_dup(&x->s->space.tmp, x->choice,
+				  x->nstages * sizeof *was);
+	double bytes = trial_chosen_bytes(&f, false);
+	double us = trial_chosen_us(&f);
+
+	if (trial_choose(&f, bytes)) {
+		near->slower += trial_chosen_us(&f) - f.left_us >
+				us + 1e-9 * fabs(us);
+		near->quicker += trial_chosen_us(&f) < us;
+	} else {
+		near->slower++;
+	}
 	memcpy(x->choice, was, x->nstages * sizeof *was);
 }
 
@@ -200,6 +224,7 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 		double is = (double)mem->rank[i].total, least, sure, made;
 
 		check_turns(x, i);
+		check_quickest(x, i, near);
 		for (k = 0; k < n; k++) {
 			trial_stage_bytes(x, x->stages[i * n + k], &b[k]);
 		}
@@ -317,7 +342,11 @@ test_arenas(void **state)
 		      near.several, near.ratios / near.n, near.any / near.n,
 		      near.above);
 	assert_true(near.several > 5 * n && near.n > 2 * near.several);
+	print_message("chosen ways: %d quicker than drawn ones, %d slower\n",
+		      near.quicker, near.slower);
 	assert_int_equal(near.above, 0);
+	assert_int_equal(near.slower, 0);
+	assert_true(near.quicker > near.n / 4);
 	assert_true(near.ratios > 0.99 * near.n);
 }
 

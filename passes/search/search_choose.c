@@ -1,0 +1,248 @@
+/*
+ * Which ways to recompute the stages of a rank take: those that together take
+ * least, of all that fit.  Used by search_fit.c.
+ *
+ * One or two stages have so few choices that all are looked at, as their rank
+ * would lay them out.  More have pools of slots (solve/pooling.h): their
+ * schedule is an interleaved one, whose backward is whole, so that all that
+ * layers save is of one span.
+ */
+#include "passes/search/search_fit.h"
+#include "passes/solve/lagrange.h"
+#include "passes/solve/pooling.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NEAR 1e-6		/* choices of times so near are as good */
+#define SPAN MEMORY_TO_INPUT	/* of what layers save for a whole backward */
+
+double
+trial_near_us(const struct trial_rank *f)
+{
+	return NEAR * f->x->bound_us / (double)f->x->t->nmicrobatches;
+}
+
+/*
+ * Bytes of the rank with f->keeps, but with the fewest temporary ones of any
+ * way: what these are is not known before the programs are made.
+ */
+static double
+kept_bytes(const struct trial_rank *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		f->keeps[i].temp = trial_ways_of(f, f->of[i])->temp;
+	}
+	return trial_moving_bytes(f->x, f->rank, f->keeps);
+}
+
+/* ---- one or two stages ---- */
+
+static bool
+choose_listed(struct trial_rank *f, double most_bytes)
+{
+	uint32_t nways = f->x->ways_of->at.n, nth[TUPLES_STAGES], i, w;
+	struct tuples l = { .n = f->n, .nways = nways,
+			     .evenly = f->x->evenly, .seen = f->seen };
+	double *least;
+
+	for (i = 0; i < f->n; i++) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
+
+		least = arena_alloc_raw(&f->tmp, nways * sizeof *least);
+		for (w = 0; w < nways; w++) {
+			least[w] = trial_own_bytes(f, f->of[i], &of->keeps[w]);
+		}
+		l.us[i] = of->us;
+		l.bytes[i] = least;
+	}
+	while (tuples_next(&l, most_bytes, nth)) {
+		for (i = 0; i < f->n; i++) {
+			f->x->choice[f->of[i]] = nth[i];
+			f->keeps[i] = trial_ways_of(f, f->of[i])
+				->keeps[nth[i]];
+		}
+		f->taken = kept_bytes(f);
+		if (f->taken <= most_bytes) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- more stages ---- */
+
+/* Bytes of the rank without what layers save, at least. */
+static double
+other_bytes(const struct trial_rank *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		f->keeps[i] = f->x->plain[f->of[i]];
+		memset(f->keeps[i].slot, 0, sizeof f->keeps[i].slot);
+	}
+	return kept_bytes(f);
+}
+
+/* A rank while its ways are chosen. */
+struct choosing {
+	struct trial_rank *f;
+	double most_bytes;
+	struct pooling p;	/* of its units of stages: see space_unit */
+};
+
+/* Whether these ways of units fit, as the arena shares slots. */
+static bool
+fit_in(void *user, const uint32_t *nth)
+{
+	struct choosing *c = user;
+	struct trial_rank *f = c->f;
+	double bytes;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		f->keeps[i] = trial_ways_of(f, f->of[i])
+			->keeps[nth[space_unit(i, f->n)]];
+	}
+	bytes = kept_bytes(f);
+	f->taken = bytes <= c->most_bytes ? bytes : f->taken;
+	return bytes <= c->most_bytes;
+}
+
+/* Whether n stages of the rank are like others, one by one. */
+static bool
+are_like(const struct trial_rank *f, uint32_t i, uint32_t j, uint32_t n)
+{
+	const uint32_t *like = f->x->like;
+	uint32_t k;
+
+	for (k = 0; k < n && like[f->of[i + k]] == like[f->of[j + k]]; k++) {
+	}
+	return k == n;
+}
+
+/* The ways of n stages of the rank together, from the i-th on. */
+static struct pooling_ways
+ways_of_unit(struct trial_rank *f, uint32_t i, uint32_t n)
+{
+	uint32_t nways = f->x->ways_of->at.n, j, w;
+	struct pooling_way *at = arena_alloc(&f->tmp, nways * sizeof *at);
+
+	for (j = 0; j < n; j++) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i + j]);
+
+		for (w = 0; w < nways; w++) {
+			at[w].nth = w;
+			at[w].us += of->us[w];
+			at[w].size = fmax(at[w].size, of->keeps[w].slot[SPAN]);
+		}
+	}
+	return (struct pooling_ways){ at, pooling_sort(at, nways), n };
+}
+
+/* Sets the units of the rank's stages. */
+static void
+set_units(struct trial_rank *f, struct pooling *p)
+{
+	uint32_t first[SPACE_UNITS], i, j, n;
+
+	for (i = 0; i < f->n; i += n) {
+		uint32_t unit = p->n++;
+
+		first[unit] = i;
+		for (n = 0; i + n < f->n &&
+		     space_unit(i + n, f->n) == unit; n++) {
+		}
+		for (j = 0; j < unit && (p->ways[j].parts != n ||
+					 !are_like(f, first[j], i, n)); j++) {
+		}
+		p->ways[unit] = j < unit ? p->ways[j] : ways_of_unit(f, i, n);
+	}
+}
+
+/*
+ * What any ways that fit take at least, however slots are shared: then they
+ * take no less than what they hold when the rank has most.
+ */
+static double
+least_us(struct trial_rank *f, double most_bytes)
+{
+	uint32_t nways = f->x->ways_of->at.n, i, w;
+	size_t n = (size_t)f->n * nways;
+	struct lagrange p = {
+		.n = f->n, .nways = nways, .room = most_bytes - other_bytes(f),
+		.us = arena_alloc_raw(&f->tmp, n * sizeof *p.us),
+		.bytes = arena_alloc_raw(&f->tmp, n * sizeof *p.bytes)
+	};
+
+	for (i = 0; i < f->n; i++) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
+
+		for (w = 0; w < nways; w++) {
+			p.us[i * nways + w] = of->us[w];
+			p.bytes[i * nways + w] =
+				trial_then_bytes(f, f->of[i],
+						 of->keeps[w].slot);
+		}
+	}
+	return lagrange_least_us(&p);
+}
+
+void
+trial_set_left(struct trial_rank *f)
+{
+	f->left_us = fmax(trial_chosen_us(f) - least_us(f, f->free_bytes), 0);
+	arena_release(&f->tmp);
+}
+
+/*
+ * Partial choices of a set of stages: a bound of those that are dropped beyond
+ * so many counts in the gap.  A guess is content with what is met on the way.
+ */
+#define MOST_OPEN 256
+
+_Static_assert((int)SPACE_UNITS <= POOLING_STAGES,
+	       "a rank's stages are those of a pooling");
+
+static bool
+choose_pooled(struct trial_rank *f, double most_bytes)
+{
+	struct trial *x = f->x;
+	struct choosing c = {
+		.f = f, .most_bytes = most_bytes,
+		.p = { .room = most_bytes - other_bytes(f),
+		       .slots = space_set_slots(&x->s->space, x->t->slots,
+						SPAN, f->rank, f->of, f->n),
+		       .most = x->s->guessing ? 0 : MOST_OPEN,
+		       .near_us = trial_near_us(f), .evenly = x->evenly,
+		       .fits = fit_in, .user = &c }
+	};
+	uint32_t nth[SPACE_UNITS], i;
+	double us;
+	bool ok;
+
+	set_units(f, &c.p);
+	ok = pooling_choose(&f->tmp, &c.p, nth);
+	x->s->out->looked += c.p.looked;
+	for (i = 0; ok && i < f->n; i++) {
+		x->choice[f->of[i]] = nth[space_unit(i, f->n)];
+	}
+	us = ok ? trial_chosen_us(f) : 0;
+	f->left_us = fmax(us - c.p.left_us, 0);
+	f->grouped_us = ok && f->n > SPACE_UNITS
+		? fmax(us - f->left_us - least_us(f, most_bytes), 0) : 0;
+	return ok;
+}
+
+bool
+trial_choose(struct trial_rank *f, double most_bytes)
+{
+	bool ok = f->n <= TUPLES_STAGES ? choose_listed(f, most_bytes)
+					 : choose_pooled(f, most_bytes);
+
+	arena_release(&f->tmp);
+	return ok;
+}
