@@ -309,7 +309,8 @@ fake_gpus()
 	shared driver.so -DEMULATOR="\"$build/runtime/emulate.so\"" \
 		"$tests/fakes/fake-driver.c" "$tests/fakes/fake-device.c" \
 		"$tests/fakes/fake-memory.c" "$tests/fakes/fake-kernels.c" &&
-		shared nccl.so "$tests/fakes/fake-nccl.c" || return
+		shared nccl.so "$tests/fakes/fake-nccl.c" \
+			"$tests/fakes/fake-nccl-work.c" || return
 	export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
 	export FAKE_NCCL_DIR="$tmp"
 }

@@ -660,9 +660,13 @@ close_comm(struct rt_device *d, int64_t i)
 		if (n->handles[i]) {
 			n->api.dereg(c->comm, n->handles[i]);
 		}
-		finish_call(d, c->comm, n->api.finalize(c->comm),
-			    "ncclCommFinalize", &err);
-		n->api.destroy(c->comm);
+		/* one whose finalization has not ended would hold up destroy */
+		if (finish_call(d, c->comm, n->api.finalize(c->comm),
+				"ncclCommFinalize", &err) == RT_OK) {
+			n->api.destroy(c->comm);
+		} else {
+			n->api.abort(c->comm);
+		}
 	}
 	if (c->from >= 0) {
 		g->api.stream_destroy(c->stream);
@@ -789,19 +793,27 @@ call(const struct nccl_api *api, const struct rt_nccl_comm *c,
 	}
 }
 
+/*
+ * A send or receive is a group, though it is alone: on a communicator that does
+ * not block, NCCL may say that one outside of a group is done before it is on
+ * its stream (issue 1495 of NVIDIA/nccl), where an event that follows would not
+ * wait for it.
+ */
 enum rt_status
 rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 	      const struct rt_nccl_call *calls, int64_t n,
 	      struct rt_error *err)
 {
 	const struct nccl_api *api = &((struct rt_gpu *)d->self)->nccl->api;
-	int r = n > 1 ? api->group_start() : DONE, last;
+	bool group = n > 1 || calls->op == RT_NCCL_SEND ||
+		     calls->op == RT_NCCL_RECV;
+	int r = group ? api->group_start() : DONE, last;
 	int64_t i;
 
 	for (i = 0; i < n && (r == DONE || r == IN_PROGRESS); i++) {
 		r = call(api, c, &calls[i]);
 	}
-	if (n > 1) {
+	if (group) {
 		/* called after an error as well: a group must not stay open */
 		last = api->group_end();
 		r = r == DONE || r == IN_PROGRESS ? last : r;

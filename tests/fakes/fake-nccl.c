@@ -23,6 +23,29 @@
  * Sends and receives of a pipeline are left out: its two directions are two
  * communicators that run at once in every schedule.
  *
+ * A communicator whose last call is in progress takes no other one but
+ * ncclCommGetAsyncError and ncclCommAbort: src/init.cc, ncclCommEnsureReady,
+ * which returns ncclInvalidArgument.  Until that says that it is done, it may
+ * not be on its stream.  A send or receive outside of a group says that it is
+ * done before that, too, on communicators that do not block (issue 1495 of
+ * NVIDIA/nccl): an event that is recorded then does not wait for it.
+ *
+ * Collectives of a group are enqueued at its end, and groups may be nested
+ * (the user guide, "Group Calls").
+ *
+ * Ranks call the same collective with one count and one type: what else happens
+ * is undefined, "including hangs, crashes, or data corruption" (the user guide,
+ * "Collective Operations").  What is received is what is sent.
+ *
+ * Input and output of a collective do not overlap, or lie in place: at the same
+ * address, or of an all-gather's output and a reduce-scatter's input at the
+ * rank's own part (the user guide, "In-place Operations").
+ *
+ * ncclCommDestroy comes after ncclCommFinalize is done, if that was called, and
+ * nothing comes after it, or after ncclCommAbort (the user guide,
+ * "Communicator Creation and Management Functions").  Registered memory is not
+ * freed ("User Buffer Registration").
+ *
  * What would hang or is undefined ends the process with exit status 98 and a
  * line that says so.
  *
@@ -40,51 +63,28 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "fake-driver.h"
+#include "fake-nccl.h"
 
-enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 18 };
-enum { PARTS = 2 * RANKS };
-enum {
-	OK = 0, UNHANDLED = 1, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4,
-	IN_PROGRESS = 7
-};
-
-struct shm {
-	_Atomic uint64_t here;
-	_Atomic uint64_t posted[RANKS], taken[RANKS];
-	_Atomic int registered[RANKS][SLOTS], captured[RANKS][SLOTS];
-	char data[RANKS][SLOTS][SLOT_BYTES];
-};
-
-struct comm {
-	struct shm *shm;
-	int n, rank, registered, dead;
-	int finalizing, running;	/* running: a collective is */
-	const char *lo, *hi;	/* what is registered */
-	char name[32];		/* the same on all ranks */
-	int graphs;		/* that have a call on it */
-	uint64_t op;		/* of this rank, so far */
-	struct comm *next;	/* made before it; dead ones stay */
-};
-
-static struct comm *comms;
+struct comm *fake_comms;
 
 __attribute__((destructor)) static void
 forget_comms(void)
 {
-	while (comms) {
-		struct comm *next = comms->next;
+	while (fake_comms) {
+		struct comm *next = fake_comms->next;
+		int i;
 
-		free(comms);
-		comms = next;
+		for (i = 0; i < fake_comms->nlate; i++) {
+			free(fake_comms->late[i].op);
+		}
+		free(fake_comms);
+		fake_comms = next;
 	}
 }
 
@@ -98,56 +98,35 @@ struct config {
 	int blocking;
 };
 
-enum kind { REDUCE, GATHER, SCATTER, SEND, RECV, EXCHANGE, KINDS };
-
-/* Of an exchange. */
-struct part {
-	enum kind kind;
-	int peer;
-	char *at;
-	size_t bytes;
-};
-
-struct work {
-	struct comm *comm;
-	enum kind kind;
-	const char *in;
-	char *out;
-	size_t n;
-	int type, fold, done;
-	uint64_t op;
-	int nparts;
-	struct part parts[PARTS];
-};
-
 static struct {
-	int calls, comms, registered, colls, by[KINDS];
-	const struct driver {
-		struct fake_op *(*op)(int (*)(struct fake_op *), size_t);
-		void (*queue)(struct fake_stream *, struct fake_op *);
-		void (*open)(int);
-		int (*has)(const void *, size_t);
-		int (*allocate)(size_t, int, uint64_t *);
-		int (*deallocate)(uint64_t, int);
-		void (*live)(int, int);
-	} *driver;
+	int calls, comms, registered, by[KINDS];
+	const struct driver *driver;
 	struct driver found;
-	int grouped;		/* a group is open */
+	int grouped;		/* so many groups are open */
+	int spoiled;		/* a call in them failed so */
 	int members, joined;	/* collectives in it; such groups */
-	struct work group;
+	struct comm *comm;	/* theirs */
+	struct work group;	/* sends and receives */
 	void *group_stream;
 } fake;
 
-static long
-number(const char *name, long otherwise)
+long
+fake_setting(const char *name, long otherwise)
 {
 	const char *s = getenv(name);
 
 	return s && *s ? atol(s) : otherwise;
 }
 
+void
+fake_refuse(const char *why)
+{
+	fprintf(stderr, "fake NCCL: %s\n", why);
+	_exit(98);
+}
+
 #define COUNT do { \
-	if (++fake.calls == number("FAKE_NCCL_FAIL", 0)) return SYSTEM; \
+	if (++fake.calls == fake_setting("FAKE_NCCL_FAIL", 0)) return SYSTEM; \
 	} while (0)
 
 static void *
@@ -162,8 +141,8 @@ look_up(void *lib, const char *name)
 	return f;
 }
 
-static const struct driver *
-driver(void)
+const struct driver *
+fake_driver(void)
 {
 	struct driver *d = &fake.found;
 	void *lib, *f;
@@ -207,338 +186,116 @@ leave(void)
 	}
 }
 
-/* ---- numbers ---- */
-
-static size_t
-bytes_of(int type)
-{
-	return type <= 1 ? 1 : type == 8 ? 8 : type == 6 || type == 9 ? 2 : 4;
-}
-
-static double
-get(const char *at, int type)
-{
-	uint16_t h;
-	uint32_t w;
-	int32_t i;
-	double d;
-	float f;
-
-	switch (type) {
-	case 2:
-		memcpy(&i, at, 4);
-		return i;
-	case 8:
-		memcpy(&d, at, 8);
-		return d;
-	case 9:
-		memcpy(&h, at, 2);
-		w = (uint32_t)h << 16;
-		memcpy(&f, &w, 4);
-		return (double)f;
-	default:
-		memcpy(&f, at, 4);
-		return (double)f;
-	}
-}
+/* ---- what a communicator may be asked ---- */
 
 static void
-put(char *at, int type, double v)
+check_alive(const struct comm *c)
 {
-	int32_t i = (int32_t)v;
-	float f = (float)v;
-	uint32_t w;
-	uint16_t h;
-
-	switch (type) {
-	case 2:
-		memcpy(at, &i, 4);
-		break;
-	case 8:
-		memcpy(at, &v, 8);
-		break;
-	case 9:
-		memcpy(&w, &f, 4);
-		h = (uint16_t)((w + 0x7fff + (w >> 16 & 1)) >> 16);
-		memcpy(at, &h, 2);
-		break;
-	default:
-		memcpy(at, &f, 4);
-	}
-}
-
-/* ---- work ---- */
-
-static int
-all_at(const struct comm *c, _Atomic uint64_t *counts, uint64_t least)
-{
-	int i;
-
-	for (i = 0; i < c->n; i++) {
-		if (atomic_load(&counts[i]) < least) {
-			return 0;
-		}
-	}
-	return 1;
-}
-
-static void
-finish(const struct work *w)
-{
-	struct comm *c = w->comm;
-	size_t size = bytes_of(w->type), from = 0, i;
-	uint64_t slot = w->op % SLOTS;
-	double sum, v;
-	int r;
-
-	if (w->kind == GATHER) {
-		for (r = 0; r < c->n; r++) {
-			memcpy(w->out + (size_t)r * w->n * size,
-			       c->shm->data[r][slot], w->n * size);
-		}
-		return;
-	}
-	if (w->kind == RECV) {
-		memcpy(w->out, c->shm->data[1 - c->rank][slot], w->n * size);
-		return;
-	}
-	from = w->kind == SCATTER ? (size_t)c->rank * w->n : 0;
-	for (i = 0; i < w->n; i++) {
-		sum = get(c->shm->data[0][slot] + (from + i) * size, w->type);
-		for (r = 1; r < c->n; r++) {
-			v = get(c->shm->data[r][slot] + (from + i) * size,
-				w->type);
-			sum = w->fold == 2 ? (v > sum ? v : sum) : sum + v;
-		}
-		put(w->out + i * size, w->type, sum);
-	}
-}
-
-/* ---- exchanges ---- */
-
-/* A slot begins with where each peer's part is, and how long. */
-struct posted {
-	size_t at[RANKS], bytes[RANKS];
-};
-
-static void
-post_parts(const struct work *w, char *slot)
-{
-	struct posted p = { { 0 }, { 0 } };
-	size_t at = sizeof p;
-	int i;
-
-	for (i = 0; i < w->nparts; i++) {
-		const struct part *x = &w->parts[i];
-
-		if (x->kind == SEND) {
-			memcpy(slot + at, x->at, x->bytes);
-			p.at[x->peer] = at;
-			p.bytes[x->peer] = x->bytes;
-			at += x->bytes;
-		}
-	}
-	memcpy(slot, &p, sizeof p);
-}
-
-/* What a peer sends must be what is awaited of it. */
-static int
-take_parts(const struct work *w)
-{
-	const struct comm *c = w->comm;
-	struct posted p;
-	int i;
-
-	for (i = 0; i < w->nparts; i++) {
-		const struct part *x = &w->parts[i];
-		const char *slot = c->shm->data[x->peer][w->op % SLOTS];
-
-		if (x->kind != RECV) {
-			continue;
-		}
-		memcpy(&p, slot, sizeof p);
-		if (p.bytes[c->rank] != x->bytes) {
-			return INTERNAL;
-		}
-		memcpy(x->at, slot + p.at[c->rank], x->bytes);
-	}
-	return FAKE_DONE;
-}
-
-static void
-refuse(const char *why)
-{
-	fprintf(stderr, "fake NCCL: %s\n", why);
-	_exit(98);
-}
-
-/* Is all of it registered? */
-static int
-is_registered(const struct comm *c, const struct work *w)
-{
-	const char *at = w->kind == EXCHANGE ? w->parts[0].at
-		: w->in ? w->in : w->out;
-
-	return c->lo && at >= c->lo && at < c->hi;
-}
-
-/* Of a collective that begins: who else runs, and what is registered. */
-static void
-check_begin(struct comm *c, const struct work *w, int captured)
-{
-	const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-	int ordered = order && strcmp(order, "1") == 0 &&
-		number("FAKE_NCCL_VERSION", 22809) >= 22600;
-	const struct comm *other;
-
-	atomic_store(&c->shm->registered[c->rank][w->op % SLOTS],
-		     is_registered(c, w));
-	atomic_store(&c->shm->captured[c->rank][w->op % SLOTS], captured);
-	c->running = w->kind != SEND && w->kind != RECV;
-	for (other = comms; other; other = other->next) {
-		if (other != c && other->running && !other->dead &&
-		    c->running && !ordered) {
-			refuse("collectives of two communicators run at once, "
-			       "in an order that nothing fixes");
-		}
-	}
-}
-
-static void
-check_end(struct comm *c, const struct work *w, int captured)
-{
-	int i, mine = is_registered(c, w);
-
-	for (i = 0; i < c->n; i++) {
-		if (atomic_load(&c->shm->registered[i][w->op % SLOTS]) !=
-		    mine) {
-			refuse("some ranks alone pass registered memory");
-		}
-		if (atomic_load(&c->shm->captured[i][w->op % SLOTS]) !=
-		    captured) {
-			refuse("some ranks alone captured a collective");
-		}
-	}
-	c->running = 0;
-}
-
-/* Writes that the host launched it. */
-static void
-note_launch(struct fake_op *op)
-{
-	const struct work *w = (const void *)op->data;
-	const char *folder = getenv("FAKE_NCCL_ORDER");
-	char path[512];
-	FILE *f;
-
-	if (!folder || w->kind == SEND || w->kind == RECV) {
-		return;
-	}
-	snprintf(path, sizeof path, "%s/%d", folder, (int)getpid());
-	f = fopen(path, "a");
-	if (f) {
-		fprintf(f, "%s %d\n", w->comm->name, w->kind);
-		fclose(f);
-	}
-}
-
-static void
-post(const struct work *w, size_t size)
-{
-	struct comm *c = w->comm;
-	char *slot = c->shm->data[c->rank][w->op % SLOTS];
-
-	driver()->open(1);
-	if (w->kind == EXCHANGE) {
-		post_parts(w, slot);
-	} else {
-		memcpy(slot, w->in, size);
-	}
-	driver()->open(0);
-	atomic_store(&c->shm->posted[c->rank], w->op + 1);
-}
-
-/* A rank posts what it has, and ends when all have. */
-static int
-run_work(struct fake_op *op)
-{
-	struct work *w = (void *)op->data;
-	struct comm *c = w->comm;
-	struct shm *shm = c->shm;
-	size_t size = bytes_of(w->type) * w->n *
-		      (size_t)(w->kind == SCATTER ? c->n : 1);
-	long silent = number("FAKE_NCCL_SILENT", 0);
-	struct timespec t = { 0, 20000 };
-	int r = FAKE_DONE;
-
 	if (c->dead) {
-		return FAKE_DONE;
+		fake_refuse("a call on a communicator that is destroyed");
 	}
-	if (!w->done) {
-		w->op = c->op;
-		if (silent && fake.colls >= silent) {
-			return FAKE_LATER;
-		}
-		if (w->kind != RECV && w->op >= SLOTS &&
-		    !all_at(c, shm->taken, w->op - SLOTS + 1)) {
-			return FAKE_LATER;
-		}
-		fake.colls++;
-		c->op++;
-		w->done = 1;
-		check_begin(c, w, op->captured);
-		if (w->kind != RECV) {
-			post(w, size);
-		}
+}
+
+static int
+all_here(const struct comm *c)
+{
+	return atomic_load(&c->shm->here) >= (uint64_t)c->n;
+}
+
+/* Whether it takes a call. */
+static int
+is_ready(const struct comm *c)
+{
+	check_alive(c);
+	return !c->pending && !c->finalizing && all_here(c);
+}
+
+/* Its calls come to their streams. */
+static void
+enqueue_late(struct comm *c)
+{
+	int i, n = c->nlate;
+
+	c->nlate = 0;
+	for (i = 0; i < n; i++) {
+		fake_driver()->queue(c->late[i].stream, c->late[i].op);
 	}
-	if (w->kind == SEND) {
-		atomic_store(&shm->taken[c->rank], w->op + 1);
-		return FAKE_DONE;
+}
+
+static void
+add_late(struct comm *c, const struct work *w, void *stream)
+{
+	struct fake_op *op = fake_driver()->op(fake_run_work, sizeof *w);
+
+	op->graphs = &c->graphs;
+	op->launched = fake_note_launch;
+	memcpy(op->data, w, sizeof *w);
+	fake.by[w->kind]++;
+	c->late[c->nlate++] = (struct late){ op, stream };
+}
+
+/* ---- calls of work ---- */
+
+static int
+overlap(const char *a, size_t n, const char *b, size_t m)
+{
+	return a && b && a < b + m && b < a + n;
+}
+
+/* Whether input and output are apart, or in place. */
+static int
+may_lie(const struct comm *c, const struct work *w, size_t part, size_t all)
+{
+	const char *whole = w->kind == GATHER ? w->out : w->in;
+	const char *own = w->kind == GATHER ? w->in : w->out;
+
+	return !overlap(w->in, w->kind == SCATTER ? all : part, w->out,
+			w->kind == GATHER ? all : part) ||
+	       own == whole + (w->kind == REDUCE ? 0
+			       : (size_t)c->rank * part);
+}
+
+static int
+do_queue(const struct work *w, void *stream)
+{
+	struct comm *c = w->comm;
+	size_t part = fake_bytes_of(w->type) * w->n, all;
+
+	all = part * (size_t)(w->kind == GATHER || w->kind == SCATTER ? c->n
+			      : 1);
+	if (!is_ready(c) || c->nlate == LATE || all > SLOT_BYTES ||
+	    (fake.grouped && fake.comm && fake.comm != c) ||
+	    (w->in && !fake_driver()->has(w->in, w->kind == SCATTER ? all
+					  : part)) ||
+	    (w->out && !fake_driver()->has(w->out, w->kind == GATHER ? all
+					   : part))) {
+		return ARGUMENT;
 	}
-	if (w->kind == RECV
-	    ? atomic_load(&shm->posted[1 - c->rank]) < w->op + 1
-	    : !all_at(c, shm->posted, w->op + 1)) {
-		nanosleep(&t, NULL);
-		return FAKE_LATER;
+	if (!may_lie(c, w, part, all)) {
+		fake_refuse("input and output of a collective overlap");
 	}
-	if (w->kind != RECV) {
-		check_end(c, w, op->captured);
+	add_late(c, w, stream);
+	if (fake.grouped) {
+		fake.comm = c;
+		fake.members++;
+		return OK;
 	}
-	driver()->open(1);
-	if (w->kind == EXCHANGE) {
-		r = take_parts(w);
-	} else {
-		finish(w);
-	}
-	driver()->open(0);
-	atomic_store(&shm->taken[c->rank], w->op + 1);
-	return r;
+	c->pending = 1;
+	return w->kind == SEND || w->kind == RECV ? OK : IN_PROGRESS;
 }
 
 static int
 queue(enum kind kind, const void *in, void *out, size_t n, int type, int fold,
       struct comm *c, void *stream)
 {
-	size_t size = bytes_of(type) * n, most;
-	struct work w = { .comm = c, .kind = kind, .in = in, .out = out,
-			  .n = n, .type = type, .fold = fold };
-	struct fake_op *op;
+	const struct work w = { .comm = c, .kind = kind, .in = in, .out = out,
+				.n = n, .type = type, .fold = fold };
+	int r;
 
 	COUNT;
-	most = size * (size_t)(kind == GATHER || kind == SCATTER ? c->n : 1);
-	if (most > SLOT_BYTES ||
-	    (in && !driver()->has(in, kind == SCATTER ? most : size)) ||
-	    (out && !driver()->has(out, kind == GATHER ? most : size))) {
-		return ARGUMENT;
-	}
-	op = driver()->op(run_work, sizeof w);
-	op->graphs = &c->graphs;
-	op->launched = note_launch;
-	memcpy(op->data, &w, sizeof w);
-	fake.by[kind]++;
-	fake.members += fake.grouped;
-	driver()->queue(stream, op);
-	return IN_PROGRESS;
+	r = do_queue(&w, stream);
+	fake.spoiled = fake.grouped && r != OK ? r : fake.spoiled;
+	return r;
 }
 
 /* One that is part of a group waits for its end. */
@@ -547,16 +304,18 @@ part_of_group(enum kind kind, void *at, size_t n, int type, int peer,
 	      struct comm *c, void *stream)
 {
 	struct work *w = &fake.group;
-	size_t bytes = n * bytes_of(type);
+	size_t bytes = n * fake_bytes_of(type);
 
 	COUNT;
-	if (w->nparts == PARTS || peer < 0 || peer >= c->n ||
-	    peer == c->rank || !driver()->has(at, bytes) ||
+	if (!is_ready(c) || w->nparts == PARTS || peer < 0 || peer >= c->n ||
+	    peer == c->rank || !fake_driver()->has(at, bytes) ||
 	    (w->nparts && (w->comm != c || fake.group_stream != stream))) {
-		return ARGUMENT;
+		return fake.spoiled = ARGUMENT;
 	}
 	w->comm = c;
 	w->kind = EXCHANGE;
+	w->n = n;
+	w->type = type;
 	fake.group_stream = stream;
 	w->parts[w->nparts++] = (struct part){ kind, peer, at, bytes };
 	return OK;
@@ -588,7 +347,7 @@ int ncclGroupEnd(void);
 int
 ncclGetVersion(int *out)
 {
-	*out = (int)number("FAKE_NCCL_VERSION", 22809);
+	*out = (int)fake_setting("FAKE_NCCL_VERSION", 22809);
 	return OK;
 }
 
@@ -645,35 +404,48 @@ ncclCommInitRankConfig(void **out, int n, struct id id, int rank,
 	c->n = n;
 	c->rank = rank;
 	snprintf(c->name, sizeof c->name, "%s", strrchr(id.bytes, '/') + 1);
-	c->next = comms;
-	comms = c;
+	c->next = fake_comms;
+	fake_comms = c;
 	atomic_fetch_add(&c->shm->here, 1);
 	fake.comms++;
+	c->pending = 1;
 	*out = c;
 	return IN_PROGRESS;
 }
 
+/* What it asks for is done by the time that this says so, and not before. */
 int
 ncclCommGetAsyncError(void *comm, int *r)
 {
 	struct comm *c = comm;
 
 	COUNT;
-	*r = atomic_load(&c->shm->here) < (uint64_t)c->n ||
-	     (c->finalizing && c->graphs) ? IN_PROGRESS : OK;
+	check_alive(c);
+	*r = !all_here(c) || (c->finalizing && c->graphs) ? IN_PROGRESS : OK;
+	if (*r == OK) {
+		enqueue_late(c);
+		c->pending = 0;
+		c->finalized = c->finalizing;
+	}
 	return OK;
 }
 
 int
 ncclCommFinalize(void *comm)
 {
-	((struct comm *)comm)->finalizing = 1;
-	return ((struct comm *)comm)->graphs ? IN_PROGRESS : OK;
+	struct comm *c = comm;
+
+	if (!is_ready(c)) {
+		return ARGUMENT;
+	}
+	c->finalizing = 1;
+	return IN_PROGRESS;
 }
 
 static int
 destroy(struct comm *c, const char *call)
 {
+	check_alive(c);
 	if (c->graphs) {
 		fprintf(stderr, "fake NCCL: %s would never return: calls in "
 			"graphs refer to the communicator, %d of them\n",
@@ -691,6 +463,13 @@ destroy(struct comm *c, const char *call)
 int
 ncclCommDestroy(void *comm)
 {
+	const struct comm *c = comm;
+
+	check_alive(c);
+	if (c->pending || c->finalizing > c->finalized) {
+		fake_refuse("ncclCommDestroy of a communicator whose last call "
+			    "is in progress");
+	}
 	return destroy(comm, "ncclCommDestroy");
 }
 
@@ -707,10 +486,10 @@ ncclCommRegister(void *comm, void *at, size_t bytes, void **handle)
 	struct comm *c = comm;
 
 	COUNT;
-	if (!driver()->has(at, bytes)) {
+	if (!is_ready(c) || !fake_driver()->has(at, bytes)) {
 		return ARGUMENT;
 	}
-	if (number("FAKE_NCCL_UNREGISTERED", -1) == c->rank) {
+	if (fake_setting("FAKE_NCCL_UNREGISTERED", -1) == c->rank) {
 		return SYSTEM;
 	}
 	c->registered++;
@@ -724,10 +503,15 @@ ncclCommRegister(void *comm, void *at, size_t bytes, void **handle)
 int
 ncclCommDeregister(void *comm, void *handle)
 {
-	((struct comm *)comm)->registered--;
-	((struct comm *)comm)->lo = NULL;
+	struct comm *c = comm;
+
+	if (!is_ready(c) || comm != handle || !c->lo) {
+		return ARGUMENT;
+	}
+	c->registered--;
+	c->lo = NULL;
 	fake.registered--;
-	return comm == handle ? OK : ARGUMENT;
+	return OK;
 }
 
 /* The actual size may be larger, says nccl.h: it is a multiple of what the
@@ -740,18 +524,27 @@ ncclMemAlloc(void **out, size_t bytes)
 	int r;
 
 	COUNT;
-	r = driver()->allocate((bytes + least - 1) / least * least, 0, &at);
+	r = fake_driver()->allocate((bytes + least - 1) / least * least, 0,
+				    &at);
 	*out = (void *)(uintptr_t)at;
-	driver()->live(MEMORY, r == 0);
+	fake_driver()->live(MEMORY, r == 0);
 	return r ? UNHANDLED : OK;
 }
 
 int
 ncclMemFree(void *at)
 {
-	int r = driver()->deallocate((uint64_t)(uintptr_t)at, 0);
+	const struct comm *c;
+	int r;
 
-	driver()->live(MEMORY, -(r == 0));
+	for (c = fake_comms; c; c = c->next) {
+		if (!c->dead && c->lo == at) {
+			fake_refuse("ncclMemFree of memory that is registered");
+		}
+	}
+	r = fake_driver()->deallocate((uint64_t)(uintptr_t)at, 0);
+
+	fake_driver()->live(MEMORY, -(r == 0));
 	return r ? UNHANDLED : OK;
 }
 #endif
@@ -799,37 +592,68 @@ int
 ncclGroupStart(void)
 {
 	COUNT;
-	if (fake.grouped) {
+	if (fake.grouped++ == 0) {
+		memset(&fake.group, 0, sizeof fake.group);
+		fake.members = fake.spoiled = 0;
+		fake.comm = NULL;
+	}
+	return OK;
+}
+
+/* A group of one is a call like any other. */
+static void
+single(struct work *w)
+{
+	w->kind = w->parts[0].kind;
+	w->in = w->kind == SEND ? w->parts[0].at : NULL;
+	w->out = w->kind == RECV ? w->parts[0].at : NULL;
+	w->nparts = 0;
+}
+
+/* What sends and receives of a group become. */
+static int
+end_parts(void)
+{
+	struct work *w = &fake.group;
+	size_t bytes = fake_exchange_head();
+	int i;
+
+	for (i = 0; i < w->nparts; i++) {
+		bytes += w->parts[i].kind == SEND ? w->parts[i].bytes : 0;
+	}
+	if (w->nparts == 0) {
+		return OK;
+	}
+	if (bytes > SLOT_BYTES || (fake.comm && fake.comm != w->comm)) {
 		return ARGUMENT;
 	}
-	memset(&fake.group, 0, sizeof fake.group);
-	fake.grouped = 1;
-	fake.members = 0;
+	fake.comm = w->comm;
+	if (w->nparts > 1 || w->comm->n > 2) {
+		w->n = w->type = 0;
+	} else {
+		single(w);
+	}
+	add_late(w->comm, w, fake.group_stream);
 	return OK;
 }
 
 int
 ncclGroupEnd(void)
 {
-	struct work *w = &fake.group;
-	struct fake_op *op;
-	size_t bytes = sizeof(struct posted);
-	int i;
+	int r;
 
-	fake.grouped = 0;
+	if (fake.grouped == 0) {
+		return USAGE;
+	}
+	if (--fake.grouped > 0) {
+		return OK;
+	}
 	COUNT;
+	r = fake.spoiled ? fake.spoiled : end_parts();
+	if (r != OK || !fake.comm) {
+		return r;
+	}
 	fake.joined += fake.members > 1;
-	for (i = 0; i < w->nparts; i++) {
-		bytes += w->parts[i].kind == SEND ? w->parts[i].bytes : 0;
-	}
-	if (w->nparts == 0 || bytes > SLOT_BYTES) {
-		return w->nparts == 0 ? OK : ARGUMENT;
-	}
-	op = driver()->op(run_work, sizeof *w);
-	op->graphs = &w->comm->graphs;
-	op->launched = note_launch;
-	memcpy(op->data, w, sizeof *w);
-	fake.by[EXCHANGE]++;
-	driver()->queue(fake.group_stream, op);
+	fake.comm->pending = 1;
 	return IN_PROGRESS;
 }

@@ -169,8 +169,10 @@ declined 'by which GPUs communicate: install NCCL' FAKE_DEVICES=2 \
 	LLMC_LIBNCCL=/nonexistent.so
 # What each version lacks: 2.17 is refused by its version, 2.18 runs without
 # ncclCommRegister, and what lacks a function of its version says which.
-shared old.so -DFAKE_NCCL_OLD "$tests/fakes/fake-nccl.c" || fail 'no older NCCL'
-shared broken.so -DFAKE_NCCL_BROKEN "$tests/fakes/fake-nccl.c" ||
+shared old.so -DFAKE_NCCL_OLD "$tests/fakes/fake-nccl.c" \
+	"$tests/fakes/fake-nccl-work.c" || fail 'no older NCCL'
+shared broken.so -DFAKE_NCCL_BROKEN "$tests/fakes/fake-nccl.c" \
+	"$tests/fakes/fake-nccl-work.c" ||
 	fail 'no broken NCCL'
 for v in '2.17.5 21705' '2.7.8 2708' '0.0.0 0'; do
 	declined "old.so is NCCL ${v% *}, and 2.18 or later is needed" \
