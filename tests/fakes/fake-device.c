@@ -53,6 +53,16 @@ device_uuid(void *out, int dev)
 	return 0;
 }
 
+/* CUDA programming guide, "Technical Specifications per Compute Capability". */
+int
+fake_most_smem(void)
+{
+	long arch = fake_number("FAKE_ARCH", 90);
+
+	return (arch == 80 || arch == 87 ? 163
+		: arch == 86 || arch == 89 || arch >= 120 ? 99 : 227) << 10;
+}
+
 static int
 device_attribute(int *out, int what, int dev)
 {
@@ -61,7 +71,7 @@ device_attribute(int *out, int what, int dev)
 	(void)dev;
 	ENTER;
 	*out = what == 75 ? (int)arch / 10 : what == 76 ? (int)arch % 10
-		: what == 97 ? 227 << 10 : what == 16 ? 132
+		: what == 97 ? fake_most_smem() : what == 16 ? 132
 		: what == 38 ? 1 << 20 : 0;
 	return 0;
 }

@@ -52,6 +52,7 @@ struct fake_stream {
 struct graph {
 	struct fake_op *head, **tail;
 	struct fake_stream *origin;
+	int spoiled;		/* the capture was, by a call */
 };
 
 enum { MOST = 4096 };
@@ -354,13 +355,41 @@ stream_destroy(void *stream)
 	return 0;
 }
 
+/*
+ * Whether a captured stream or event has done its work is not asked, as that is
+ * not scheduled; a call that does invalidates the capture, which then ends
+ * without a graph.  So do calls that a capture does not see, like an allocation
+ * (CUDA programming guide, "Prohibited and Unhandled Operations"; CUDA driver
+ * API, cuThreadExchangeStreamCaptureMode).
+ */
+static int
+spoil(struct graph *g, int why)
+{
+	if (g) {
+		g->spoiled = 1;
+	}
+	return why;
+}
+
+int
+fake_unseen(void)
+{
+	int i, any = 0;
+
+	for (i = 0; i < fake.nstreams; i++) {
+		any |= spoil(fake.streams[i]->graph,
+			     fake.streams[i]->graph ? UNSUPPORTED : 0);
+	}
+	return any;
+}
+
 static int
 stream_query(void *stream)
 {
 	struct fake_stream *s = stream;
 
 	ENTER;
-	return s->graph ? INVALID : ask(s);
+	return s->graph ? spoil(s->graph, UNSUPPORTED) : ask(s);
 }
 
 /* ---- events ---- */
@@ -431,7 +460,7 @@ stream_wait(void *stream, void *event, unsigned flags)
 	(void)flags;
 	ENTER;
 	if (s->graph && (e->asked || e->in_graph) && !e->captured) {
-		return ISOLATION;
+		return spoil(s->graph, ISOLATION);
 	}
 	if (!s->graph && e->in_graph && !e->captured) {
 		return CAPTURED_EVENT;
@@ -453,8 +482,11 @@ event_query(void *event)
 	struct event *e = event;
 
 	ENTER;
-	return e->in_graph ? CAPTURED_EVENT
-		: e->done >= e->asked ? 0 : NOT_READY;
+	if (e->in_graph) {
+		return spoil(e->captured ? e->captured->graph : NULL,
+			     CAPTURED_EVENT);
+	}
+	return e->done >= e->asked ? 0 : NOT_READY;
 }
 
 static int
@@ -521,7 +553,7 @@ end_capture(void *stream, void **out)
 	struct fake_op *op;
 	int i;
 
-	if (!g) {
+	if (!g || g->origin != s) {
 		return INVALID;
 	}
 	for (op = g->head; op; op = op->next) {
@@ -536,7 +568,14 @@ end_capture(void *stream, void **out)
 	}
 	*out = g;
 	ENTER;
-	return joined(g) ? 0 : UNJOINED;
+	if (g->spoiled || !joined(g)) {
+		*out = NULL;
+		fake.live[GRAPH]--;
+		i = g->spoiled ? INVALIDATED : UNJOINED;
+		free_graph(g);
+		return i;
+	}
+	return 0;
 }
 
 static struct fake_op *
@@ -650,6 +689,8 @@ error_string(int r, const char **out)
 		: r == NO_IMAGE ? "no kernel image is available"
 		: r == 100 ? "no CUDA-capable device is detected"
 		: r == UNJOINED ? "a stream of the capture was not joined"
+		: r == UNSUPPORTED ? "not permitted while a stream is captured"
+		: r == INVALIDATED ? "a call invalidated the capture"
 		: r == ISOLATION ? "a dependency crosses a capture's boundary"
 		: r == CAPTURED_EVENT ? "the event was recorded in a capture"
 		: r == LAUNCH_FAILED ? fake_why : NULL;

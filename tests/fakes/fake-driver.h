@@ -42,7 +42,8 @@ struct fake_attribute {		/* CUlaunchAttribute */
 /* Results of calls. */
 enum {
 	INVALID = 1, NO_MEMORY = 2, NO_IMAGE = 209, NOT_READY = 600,
-	LAUNCH_FAILED = 719, UNJOINED = 904, ISOLATION = 905,
+	LAUNCH_FAILED = 719, UNSUPPORTED = 900,
+	INVALIDATED = 901, UNJOINED = 904, ISOLATION = 905,
 	CAPTURED_EVENT = 907, INJECTED = 999
 };
 
@@ -74,6 +75,8 @@ void fake_spend(double ms);
 long fake_number(const char *name, long otherwise);
 /* Every call comes by here: 0, or what it is to return. */
 int fake_enter(void);
+/* 0, or an error while something is captured: of calls that no capture sees. */
+int fake_unseen(void);
 #define ENTER do { int bad_ = fake_enter(); if (bad_) return bad_; } while (0)
 
 /* fake-memory.c; pinned: the host's.  0, or why not. */
@@ -81,6 +84,8 @@ int fake_allocate(size_t bytes, int pinned, uint64_t *out);
 int fake_deallocate(uint64_t at, int pinned);
 int fake_holds(uint64_t at, size_t bytes, int pinned);
 size_t fake_used(void);
+/* Bytes of shared memory that a block can have, if a function asks for them. */
+int fake_most_smem(void);
 /* Its memory, for as long as it works in it. */
 void fake_open_memory(int open);
 /* Is all of it memory of a device? */

@@ -12,6 +12,8 @@
 #include "runtime/emulate/emulate.h"
 
 enum { CLUSTER = 4, EARLY = 6 };
+/* CUfunction_attribute. */
+enum { DYNAMIC_SMEM = 8, ANY_CLUSTER = 14 };
 enum { MOST = 4096 };
 
 struct module {
@@ -22,6 +24,7 @@ struct module {
 struct function {
 	const struct module *module;
 	int smem_most;
+	bool any_cluster;
 	char name[64];
 };
 
@@ -116,19 +119,45 @@ run_kernel(struct fake_op *op)
 	return err.status ? LAUNCH_FAILED : FAKE_DONE;
 }
 
-/* The first value of an attribute of the launch. */
-static unsigned
-attribute(const struct fake_config *c, int id, unsigned otherwise)
+/* An attribute of the launch, or NULL. */
+static const struct fake_attribute *
+attribute(const struct fake_config *c, int id)
 {
 	const struct fake_attribute *at = c->attributes;
 	unsigned i;
 
-	for (i = 0; i < c->nattributes; i++) {
-		if (at[i].id == id) {
-			return at[i].value[0];
-		}
+	for (i = 0; i < c->nattributes && at[i].id != id; i++) {
 	}
-	return otherwise;
+	return i < c->nattributes ? &at[i] : NULL;
+}
+
+/*
+ * What a launch may ask for (CUDA programming guide, "Technical Specifications
+ * per Compute Capability"; "Thread Block Clusters" has 8 blocks that any GPU
+ * takes, a grid of whole clusters, and compute capability 9.0).
+ */
+static bool
+may_launch(const struct fake_config *c, const struct function *f)
+{
+	const struct fake_attribute *x = attribute(c, CLUSTER);
+	const unsigned one[3] = { 1, 1, 1 }, *by = x ? x->value : one;
+	const unsigned most[3] = { 0x7fffffff, 0xffff, 0xffff };
+	const unsigned threads[3] = { 1024, 1024, 64 };
+	unsigned together = by[0] * by[1] * by[2];
+	uint64_t all = 1;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (c->blocks[i] < 1 || c->blocks[i] > most[i] ||
+		    c->threads[i] < 1 || c->threads[i] > threads[i] ||
+		    by[i] < 1 || c->blocks[i] % by[i]) {
+			return false;
+		}
+		all *= c->threads[i];
+	}
+	return all <= 1024 && (int)c->smem_bytes <= f->smem_most &&
+	       together <= (f->any_cluster ? 16 : 8) &&
+	       (!x || fake_number("FAKE_ARCH", 90) >= 90);
 }
 
 /* Bytes of a function's argument, as its image says; -1: there is none. */
@@ -173,9 +202,9 @@ launch(const struct fake_config *c, void *function, void **params,
        void **extra)
 {
 	const struct function *f = function;
+	const struct fake_attribute *x = attribute(c, EARLY);
 	struct fake_op *op;
-	unsigned cluster = attribute(c, CLUSTER, 1);
-	bool early = attribute(c, EARLY, 0);
+	bool early = x && x->value[0];
 	struct launch *l;
 	int64_t bytes;
 
@@ -183,8 +212,7 @@ launch(const struct fake_config *c, void *function, void **params,
 	if (early && !may_be_early(c->stream)) {
 		return INVALID;
 	}
-	if (extra || !params || c->blocks[0] < 1 || c->threads[0] < 1 ||
-	    c->threads[0] > 1024 || (int)c->smem_bytes > f->smem_most) {
+	if (extra || !params || !may_launch(c, f)) {
 		return INVALID;
 	}
 	bytes = argument_bytes(f, early);
@@ -197,7 +225,8 @@ launch(const struct fake_config *c, void *function, void **params,
 	memcpy(l->blocks, c->blocks, sizeof l->blocks);
 	l->threads = c->threads[0];
 	l->smem = c->smem_bytes;
-	l->cluster = cluster;
+	x = attribute(c, CLUSTER);
+	l->cluster = x ? x->value[0] : 1;
 	l->early = early;
 	l->bytes = (size_t)bytes;
 	memcpy(l->args, params[0], l->bytes);
@@ -289,11 +318,18 @@ module_function(void **out, void *module, const char *name)
 static int
 function_set(void *function, int what, int value)
 {
+	struct function *f = function;
+
 	ENTER;
-	if (what == 8) {
-		((struct function *)function)->smem_most = value;
+	if (what == DYNAMIC_SMEM && value <= fake_most_smem()) {
+		f->smem_most = value;
+		return 0;
 	}
-	return 0;
+	if (what == ANY_CLUSTER && fake_number("FAKE_ARCH", 90) >= 90) {
+		f->any_cluster = value;
+		return 0;
+	}
+	return INVALID;
 }
 
 static int
@@ -305,13 +341,26 @@ encode(void *out, int type, unsigned rank, void *at, const uint64_t *size,
 		[0] = RT_ELEM_U8, [3] = RT_ELEM_I32, [6] = RT_ELEM_F16,
 		[7] = RT_ELEM_F32, [8] = RT_ELEM_F64, [9] = RT_ELEM_BF16
 	};
-	struct rt_map m = { .elem = elems[type], .ndims = rank,
+	const unsigned known = 1 << 0 | 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8 |
+			       1 << 9;
+	struct rt_map m = { .ndims = rank,
 			    .swizzle = swizzle ? 16 << swizzle : 0 };
 	struct rt_error err = { .status = RT_OK };
 	unsigned i;
 
-	(void)apart, (void)interleave, (void)promotion, (void)fill;
 	ENTER;
+	/* the emulator's maps know no others; 256 bytes are promoted at most */
+	if (type < 0 || type > 9 || !(known >> type & 1) || rank < 1 ||
+	    rank > 5 || interleave || swizzle < 0 || swizzle > 3 ||
+	    promotion < 0 || promotion > 3 || fill) {
+		return INVALID;
+	}
+	m.elem = elems[type];
+	for (i = 0; i < rank && apart[i] == 1; i++) {
+	}
+	if (i < rank) {
+		return INVALID;
+	}
 	if (getenv("FAKE_TIMES")) {
 		return (uintptr_t)out % 64 ? INVALID : 0;
 	}

@@ -290,6 +290,8 @@ range_access(uint64_t at, size_t bytes, const int *who, size_t n)
 
 /* ---- calls ---- */
 
+#define UNSEEN do { int bad_ = fake_unseen(); if (bad_) return bad_; } while (0)
+
 struct copy {
 	uint64_t to, from;
 	size_t bytes;
@@ -363,6 +365,7 @@ alloc(uint64_t *out, size_t bytes)
 	int r;
 
 	ENTER;
+	UNSEEN;
 	r = fake_allocate(bytes, 0, out);
 	fake_live(MEMORY, r == 0);
 	return r;
@@ -371,8 +374,10 @@ alloc(uint64_t *out, size_t bytes)
 static int
 release(uint64_t at)
 {
-	int r = fake_deallocate(at, 0);
+	int r;
 
+	UNSEEN;
+	r = fake_deallocate(at, 0);
 	fake_live(MEMORY, -(r == 0));
 	return r;
 }
@@ -385,6 +390,7 @@ pin(void **out, size_t bytes, unsigned flags)
 
 	(void)flags;
 	ENTER;
+	UNSEEN;
 	r = fake_allocate(bytes, 1, &at);
 	*out = (void *)(uintptr_t)at;
 	fake_live(PINNED, r == 0);
@@ -394,8 +400,10 @@ pin(void **out, size_t bytes, unsigned flags)
 static int
 unpin(void *at)
 {
-	int r = fake_deallocate((uint64_t)(uintptr_t)at, 1);
+	int r;
 
+	UNSEEN;
+	r = fake_deallocate((uint64_t)(uintptr_t)at, 1);
 	fake_live(PINNED, -(r == 0));
 	return r;
 }
