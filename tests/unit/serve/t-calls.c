@@ -76,7 +76,7 @@ static const struct {
 	  "no JSON" },
 	{ "{\"messages\":[{\"role\":\"user\",\"tool_calls\":[{\"id\":\"1\""
 	  ",\"function\":{\"name\":\"a\",\"arguments\":\"{}\"}}]}]}",
-	  "message 1 has tool_calls, and is not the assistant's" },
+	  "'messages': message 1 has tool_calls, and is not the assistant's" },
 };
 
 enum { NBODIES = sizeof bodies / sizeof *bodies };
@@ -108,15 +108,17 @@ test_requests(void **state)
 	rt_request_release(&q);
 	assert_int_equal(read_request(&q, &gemma, "{\"messages\":[{\"role\":"
 		"\"tool\",\"content\":\"1\"}]}", &err), RT_RANGE);
-	assert_string_equal(err.message, "message 1 is of a conversation with "
-		"tools, which the chat template 'gemma' does not have");
+	assert_string_equal(err.message, "'messages': message 1 is of a "
+		"conversation with tools, which the chat template 'gemma' does "
+		"not have");
 	rt_request_release(&q);
 	rt_codec_close(&gemma);
 	assert_int_equal(read_request(&q, &codec[LLAMA], "{\"messages\":[{"
 		"\"role\":\"system\",\"content\":\"1\"}]," TOOLS "}", &err),
 		RT_RANGE);
-	assert_string_equal(err.message, "the chat template 'llama-3' tells of "
-		"tools beside a message of the user, and there is none");
+	assert_string_equal(err.message, "'messages': the chat template "
+		"'llama-3' tells of tools beside a message of the user, and "
+		"there is none");
 	rt_request_release(&q);
 }
 
