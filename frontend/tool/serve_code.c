@@ -43,6 +43,8 @@ struct serve_build {
 	uint32_t n;
 	const char *why;
 	struct span at;		/* of the setting that is at fault */
+	/* bytes that a step needs beyond what a device has, and of a slot */
+	double over, slot_bytes;
 };
 
 static bool
@@ -273,6 +275,10 @@ fits(struct serve_build *s, struct step *x)
 	       device->memory_bytes;
 	if (over > 0) {
 		blame_setting(s, x, over);
+		s->over = over;
+		s->slot_bytes = bytes_with(x, input_type(x->m, "slot")->of,
+					   &s->d->ctx.perm) /
+				(double)drv_serve_size(x->m, "slots");
 	}
 	check_places(x, &s->step[0]);
 	return over <= 0;
@@ -415,33 +421,62 @@ drv_warn_of_program(struct driver *d, const struct ir_module *m,
 /* The rank programs of the largest step, split as the answer says. */
 static bool
 make_step(struct driver *d, struct ir_module *m,
-	  const struct serve_answer_in *in, const struct serve_answer *x)
+	  const struct serve_answer_in *in, const struct serve_plan *x)
 {
-	drv_set_serve_sizes(m, in, &x->best);
+	drv_set_serve_sizes(m, in, x);
 	d->for_code = true;
 	drv_set_capacity(d, m);
-	return split(d, m, &x->best.split) && check_types(d, m);
+	return split(d, m, &x->split) && check_types(d, m);
 }
 
 bool
 drv_serve_ranks(struct driver *d, struct ir_module *m,
 		const struct serve_answer_in *in, const struct serve_answer *x)
 {
-	return make_step(d, m, in, x) && drv_print_ranks(d, m);
+	return make_step(d, m, in, &x->best) && drv_print_ranks(d, m);
+}
+
+/*
+ * What kernels leave for each other is known when they are emitted, and only
+ * then what the cache can have.  Whether the plan has as many slots fewer as
+ * were too many, if the user did not say how many.
+ */
+static bool
+takes_fewer_slots(const struct serve_build *s, const struct ir_module *m,
+		  struct serve_plan *x)
+{
+	double fewer = s->over > 0 && s->slot_bytes > 0
+		? ceil(s->over / s->slot_bytes / DRV_SERVE_UNIT) *
+		  DRV_SERVE_UNIT : 0;
+
+	x->memory.tokens = fmin(x->memory.tokens, x->sequences *
+				(double)s->context) - fewer;
+	return fewer > 0 && !is_set(ir_setting(m, "serve.slots"));
 }
 
 bool
 drv_serve_code(struct driver *d, struct ir_module *m,
 	       const struct serve_answer_in *in, const struct serve_answer *x)
 {
-	struct serve_build s = { .d = d, .target = in->target,
-			     .context = (int64_t)in->asked->context };
+	struct serve_plan plan = x->best;
+	int64_t slots = INT64_MAX, had;
+	struct ir_module *copy;
+	struct serve_build s;
+	bool ok;
 
 	buf_init(&d->json, &d->ctx.perm);
 	serve_print_json(in, x, NULL, &d->json);
-	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	if ((!make_step(d, m, in, x) || !add_steps(&s, m) ||
-	     !compile(&s, m)) && d->ctx.diags.errors == 0) {
+	do {
+		s = (struct serve_build){ .d = d, .target = in->target,
+			.context = (int64_t)in->asked->context };
+		d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
+		copy = ir_copy(m, &d->ctx);
+		had = slots;
+		ok = make_step(d, copy, in, &plan) && add_steps(&s, copy) &&
+		     compile(&s, copy);
+		slots = drv_serve_size(copy, "slots");
+	} while (!ok && slots < had && takes_fewer_slots(&s, copy, &plan));
+	if (!ok && d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, s.at, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");
 	}

@@ -10,9 +10,7 @@
 #include "passes/serve/serve.h"
 #include "runtime/train/served_memory.h"
 
-/* What is chosen for keys and slots is a multiple of this, as where a
- * sequence's keys begin. */
-#define UNIT 128
+#define UNIT DRV_SERVE_UNIT
 /* Positions and logits of a step, keys and slots, unless they are given. */
 #define TOKENS 64
 #define ROWS 16

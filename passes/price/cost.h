@@ -234,6 +234,10 @@ struct cost_keys {
 	double d, v;		/* numbers of a head's key and value */
 	double latent;		/* of a latent that all heads have; 0: none */
 	double bytes;		/* that are read of each key, with its value */
+	/* by kernels of this compiler for a GPU (cost_single_keys): rows of
+	 * tiles for a query and kv head; how often scores are computed; bytes
+	 * that items leave and that are read again.  0: by others */
+	double rows, scores, left;
 	enum target_rate rate;
 };
 
@@ -291,6 +295,15 @@ int64_t cost_single_tiles(const struct cost_single *x, bool wide);
 int64_t cost_single_items(int64_t units);
 struct cost_single_scratch
 cost_single_scratch(const struct cost_single *x, bool always);
+/* The launches of such a step, taken to be wide if it may be; the scratch of
+ * all its kernels; and how often it computes scores. */
+double cost_single_launches(const struct cost_single *x);
+double cost_single_bytes(const struct cost_single *x);
+double cost_single_scores(const struct cost_single *x);
+/* Says how sequences that decode are computed on a device of so many
+ * multiprocessors: rows, scores and left. */
+void cost_single_keys(const struct cost_single *x, int64_t units,
+		      struct cost_keys *k);
 
 /* ---- cost_gradients.c ------------------------------------------------- */
 

@@ -43,10 +43,12 @@ flops_of_key(const struct target_device *d, const struct cost_keys *x)
 {
 	double shared = x->latent > 0 ? x->heads : x->heads / x->kv;
 	double more = target_is_cpu(d) ? 1 + CPU_TURN_HEADS / shared
+		    : x->rows > 0 ? x->rows / shared
 		    : fmax(QUERY_ROWS / (x->queries * shared), 1);
 
 	return 2 * x->queries * x->heads * more *
-	       (x->latent > 0 ? 2 * x->latent : x->d + x->v);
+	       (x->latent > 0 ? 2 * x->latent
+			      : x->d * fmax(x->scores, 1) + x->v);
 }
 
 /*
@@ -86,7 +88,7 @@ cost_keys(const struct target_device *d, const struct cost_keys *x)
 	double shown = d->keys_eff > 0 ? d->keys_shown : d->read_shown;
 	struct cost c = { 0 };
 
-	c.memory_us = keys * x->bytes / cost_read_bytes_us(d);
+	c.memory_us = (keys * x->bytes + x->left) / cost_read_bytes_us(d);
 	c.math_us = keys * flops_of_key(d, x) * uneven(d, x) / flops_us(d, x);
 	c.us = fmax(c.memory_us, c.math_us) +
 	       shown * fmin(c.memory_us, c.math_us);

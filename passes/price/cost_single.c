@@ -7,6 +7,8 @@
  */
 #include "passes/price/cost.h"
 
+#include <math.h>
+
 /* Queries of a step that are always single ones. */
 #define ALWAYS 16
 #define TILE_ROWS 16		/* heads of a warp */
@@ -113,4 +115,49 @@ cost_single_scratch(const struct cost_single *x, bool always)
 	s.results = s.sums + round_up(4 * 2 * rows, SCRATCH_ALIGN);
 	s.bytes = s.results + 4 * rows * cost_single_cols(x);
 	return s;
+}
+
+/* ---- prices ---- */
+
+/* The list of items, items, what joins them, and blocks. */
+double
+cost_single_launches(const struct cost_single *x)
+{
+	return cost_single_is_always(x, cost_single_is_wide(x)) ? 3 : 4;
+}
+
+double
+cost_single_bytes(const struct cost_single *x)
+{
+	bool wide = cost_single_is_wide(x);
+
+	return (double)cost_single_scratch(x, cost_single_is_always(x, wide))
+		.bytes;
+}
+
+double
+cost_single_scores(const struct cost_single *x)
+{
+	return cost_single_is_wide(x) ? 1 : (double)cost_single_outs(x);
+}
+
+void
+cost_single_keys(const struct cost_single *x, int64_t units,
+		 struct cost_keys *k)
+{
+	bool wide = cost_single_is_wide(x);
+	int64_t shared = x->heads / x->kv;
+	int64_t each = TILE_ROWS * cost_single_tiles(x, wide);
+	int64_t keys = (int64_t)fmax(k->keys, 1);
+	double items = (double)(x->kv * ceil_div(shared, each) *
+				(wide ? 1 : cost_single_outs(x)));
+	double parts = ceil((double)keys / (double)cost_part_keys(keys));
+	double most = floor(k->sequences * parts * items /
+			    (double)cost_single_items(units));
+
+	k->rows = (double)round_up(shared, TILE_ROWS);
+	k->scores = cost_single_scores(x);
+	k->left = 2 * 4 * k->sequences * k->queries * (double)x->heads *
+		  (double)(cost_single_cols(x) + 2) *
+		  (parts > fmax(most, 1) ? parts : 1);
 }

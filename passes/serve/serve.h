@@ -138,6 +138,9 @@ struct serve_item {
 	bool latent;
 	double computed, beside;
 	double window;		/* 0: all keys */
+	/* by kernels of a program that llmc makes, not an engine's; of which
+	 * values are the first numbers of keys */
+	bool own, within;
 	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side; SERVE_DOT:
 	 * what its maps would move if they were a kernel of their own */
 	struct serve_line bytes;

@@ -383,6 +383,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	x->v = at->v;
 	x->window = (double)ir_attr_int(r->m, n, IR_ATTR_WINDOW, 0);
 	x->rate = price_rate(ir_type(r->m, args[0])->dtype);
+	x->own = r->s->absorbs;
 	if (ir_attr(r->m, n, IR_ATTR_UNCACHED)) {
 		latent_of(r, region, x);
 		/* what attends to the cache itself has nothing to compute */
@@ -396,6 +397,8 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 		}
 		x->latent = x->computed > 0 && !r->s->absorbs;
 		x->computed = x->latent ? 0 : x->computed;
+		x->within = serve_lies_cached(r->m, args[1]) &&
+			    serve_lies_cached(r->m, args[2]);
 	} else {
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);

@@ -247,46 +247,108 @@ key_bytes(const struct serve_item *x, const struct serve_asked *q)
 	       cached_bytes(x, q, there) * reads_of(x, q);
 }
 
+/* All keys of a step, on each rank. */
+static double
+step_keys(const struct serve_load *l, double ranks)
+{
+	double keys = l->decoding * l->keys + l->prompts * l->before + l->chunk;
+
+	return fmax(keys / ranks, 1);
+}
+
+/* Whether kernels of a program for a GPU compute it: as single queries, or
+ * blocks of these.  They are those of a step of so many positions. */
+static bool
+is_own(const struct serve_item *x, const struct target_group *t,
+       const struct serve_load *l, double ranks, struct cost_single *out)
+{
+	*out = (struct cost_single){
+		.queries = (int64_t)fmax((l->decoding + l->chunk) / ranks, 1),
+		.keys = (int64_t)step_keys(l, ranks),
+		.heads = (int64_t)x->heads, .kv = (int64_t)x->kv,
+		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within
+	};
+	return x->own && !target_is_cpu(&t->device);
+}
+
+/* What sequences that decode, or prompts, launch alone: of engines keys in
+ * several blocks, and a kernel to join their sums. */
+static double
+attention_launches(const struct stepping *s, const struct serve_item *x,
+		   bool decodes)
+{
+	struct cost_single single;
+
+	if (is_own(x, s->t, s->load, s->ranks, &single)) {
+		return cost_single_launches(&single);
+	}
+	return decodes && !target_is_cpu(&s->t->device) ? 2 : 1;
+}
+
+static void
+add_decoding(const struct stepping *s, const struct serve_item *x,
+	     struct serve_time *out)
+{
+	const struct serve_load *l = s->load;
+	const struct target_device *d = &s->t->device;
+	struct cost_keys k = {
+		.sequences = fmax(l->decoding / s->ranks, 1),
+		.queries = 1 + s->q->drafts,
+		.keys = keys_of(x, l->keys),
+		.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
+		.latent = x->latent ? x->cached : 0,
+		.bytes = key_bytes(x, s->q),
+		.rate = x->rate
+	};
+	struct cost_single single;
+	struct cost c;
+
+	if (is_own(x, s->t, l, s->ranks, &single)) {
+		cost_single_keys(&single, d->units, &k);
+	}
+	c = cost_keys(d, &k);
+	add_larger(out, SERVE_CACHE, x->times * c.memory_us, SERVE_ATTENDING,
+		   x->times * c.us);
+	add(out, SERVE_LAUNCHES, attention_launches(s, x, true) * x->times *
+	    s->launch_us);
+}
+
+static void
+add_prompts(const struct stepping *s, const struct serve_item *x,
+	    struct serve_time *out)
+{
+	const struct serve_load *l = s->load;
+	struct cost_single single;
+	bool own = is_own(x, s->t, l, s->ranks, &single);
+	struct cost_attention a = {
+		.batch = fmax(l->prompts / s->ranks, 1),
+		.heads = x->heads, .kv_heads = x->kv,
+		.head_dim = (x->d * (own ? cost_single_scores(&single) : 1) +
+			     x->v) / 2,
+		.causal = true, .window = x->window, .rate = x->rate
+	};
+	struct cost c;
+
+	a.queries = fmax(l->chunk / s->ranks / a.batch, 1);
+	a.keys = l->before + a.queries;
+	c = cost_attention(&s->t->device, &a);
+	add(out, SERVE_ATTENDING, x->times * (c.us - c.launch_us));
+	/* the same kernels are those of sequences that decode */
+	if (!own || l->decoding <= 0) {
+		add(out, SERVE_LAUNCHES, attention_launches(s, x, false) *
+		    x->times * s->launch_us);
+	}
+}
+
 static void
 add_attention(const struct stepping *s, const struct serve_item *x,
 	      struct serve_time *out)
 {
-	const struct serve_load *l = s->load;
-	const struct target_device *d = &s->t->device;
-
-	if (l->decoding > 0) {
-		struct cost_keys k = {
-			.sequences = fmax(l->decoding / s->ranks, 1),
-			.queries = 1 + s->q->drafts,
-			.keys = keys_of(x, l->keys),
-			.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
-			.latent = x->latent ? x->cached : 0,
-			.bytes = key_bytes(x, s->q),
-			.rate = x->rate
-		};
-		struct cost c = cost_keys(d, &k);
-
-		add_larger(out, SERVE_CACHE, x->times * c.memory_us,
-			   SERVE_ATTENDING, x->times * c.us);
-		/* of a GPU keys in several blocks, and a kernel to join their
-		 * sums */
-		add(out, SERVE_LAUNCHES, (target_is_cpu(d) ? 1 : 2) *
-		    x->times * s->launch_us);
+	if (s->load->decoding > 0) {
+		add_decoding(s, x, out);
 	}
-	if (l->chunk > 0) {
-		struct cost_attention a = {
-			.batch = fmax(l->prompts / s->ranks, 1),
-			.heads = x->heads, .kv_heads = x->kv,
-			.head_dim = (x->d + x->v) / 2, .causal = true,
-			.window = x->window, .rate = x->rate
-		};
-		struct cost c;
-
-		a.queries = fmax(l->chunk / s->ranks / a.batch, 1);
-		a.keys = l->before + a.queries;
-		c = cost_attention(d, &a);
-		add(out, SERVE_ATTENDING, x->times * (c.us - c.launch_us));
-		add(out, SERVE_LAUNCHES, x->times * s->launch_us);
+	if (s->load->chunk > 0) {
+		add_prompts(s, x, out);
 	}
 }
 
@@ -308,16 +370,6 @@ add_sort(const struct stepping *s, struct serve_time *out)
 
 /* ---- a part, a stage, a step ---- */
 
-/* All keys of a step, on each rank. */
-static double
-step_keys(const struct stepping *s)
-{
-	const struct serve_load *l = s->load;
-	double keys = l->decoding * l->keys + l->prompts * l->before + l->chunk;
-
-	return fmax(keys / s->ranks, 1);
-}
-
 static void
 add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	 struct serve_time *out)
@@ -325,7 +377,7 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	struct cost_group group = x->group;
 	double bytes;
 
-	rows = x->of_keys ? step_keys(s) : rows;
+	rows = x->of_keys ? step_keys(s->load, s->ranks) : rows;
 	bytes = at(x->bytes, rows);
 	switch (x->work) {
 	case SERVE_DOT:
@@ -634,6 +686,26 @@ part_workspace(const struct serve_part *part, double rows)
 	return most;
 }
 
+/* The scratch of its kernels of attention, which all layers share. */
+static double
+part_scratch(const struct serve_part *part, const struct target *t,
+	     const struct serve_load *load, double ranks)
+{
+	struct cost_single single;
+	double most = 0;
+	uint32_t i;
+
+	for (i = 0; i < part->items.n; i++) {
+		const struct serve_item *x = &part->items.at[i];
+
+		if (x->work == SERVE_ATTENTION &&
+		    is_own(x, &t->groups.at[0], load, ranks, &single)) {
+			most = fmax(most, cost_single_bytes(&single));
+		}
+	}
+	return most;
+}
+
 void
 serve_memory(const struct serve_program *p, const struct target *t,
 	     const struct serve_asked *q, const struct serve_load *load,
@@ -642,6 +714,7 @@ serve_memory(const struct serve_program *p, const struct target *t,
 	double length = q->prompt + q->output;
 	double ranks = (double)serve_apart(&p->split);
 	int64_t layers[SERVE_MAX_STAGES];
+	double scratch = 0;
 	uint32_t stage, i;
 
 	*out = (struct serve_memory){ .tokens = INFINITY };
@@ -656,7 +729,10 @@ serve_memory(const struct serve_program *p, const struct target *t,
 		out->workspace = fmax(out->workspace,
 				      part_workspace(&p->part[i], rows) +
 				      2 * rows * p->hop_row_bytes);
+		scratch = fmax(scratch,
+			       part_scratch(&p->part[i], t, load, ranks));
 	}
+	out->workspace += scratch;
 	for (stage = 0; stage < p->split.pp; stage++) {
 		double weights = 0, token = 0, tokens;
 

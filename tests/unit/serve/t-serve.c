@@ -588,6 +588,47 @@ test_experts_only(void **state)
 	assert_true(narrow[1] < only[1] && only[1] < declared[1]);
 }
 
+/* Kernels of a program that attends to latents make a list of single queries,
+ * compute and join them; others compute blocks of queries, too.  What they
+ * leave for each other is workspace.  An engine has two kernels. */
+static void
+test_single_queries(void **state)
+{
+	static const struct {
+		const char *text;
+		double sequences, launches;
+		bool own;
+	} cases[] = {
+		{ MODEL(GQA(""), DENSE), 4, 3, true },
+		{ MODEL(GQA(""), DENSE), 40, 4, true },
+		{ MODEL(MLA, DENSE), 4, 3, true },
+		{ MODEL(GQA(""), DENSE), 40, 2, false }
+	};
+	const struct serve_item *x;
+	struct serve_time t, less;
+	struct served s;
+	struct serve_program p;
+	uint32_t i, k;
+
+	(void)state;
+	for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		open_as(&s, cases[i].text, cases[i].own);
+		program(&s, 1, 1, 1, &p);
+		t = decode_time(&s, &p, cases[i].sequences, 1024);
+		for (k = 0; !p.part[k].is_layer; k++) {
+		}
+		x = attention_of(&p);
+		assert_true(x->own == cases[i].own);
+		p.part[k].items.at[x - p.part[k].items.at].times = 0;
+		less = decode_time(&s, &p, cases[i].sequences, 1024);
+		t.us[SERVE_LAUNCHES] -= less.us[SERVE_LAUNCHES];
+		assert_true(fabs(t.us[SERVE_LAUNCHES] - LAYERS *
+				 cases[i].launches * s.target.groups.at[0]
+				 .device.launch_us) < 1e-6);
+		ir_ctx_release(&s.c);
+	}
+}
+
 /* Tokens that are guessed are rows, and each of them a layer more. */
 static void
 test_drafts(void **state)
@@ -597,7 +638,7 @@ test_drafts(void **state)
 	struct serve_time one, three;
 
 	(void)state;
-	open_model(&s, MODEL(GQA(""), DENSE));
+	open_as(&s, MODEL(GQA(""), DENSE), false);
 	program(&s, 1, 1, 1, &p);
 	one = decode_time(&s, &p, 8, 1024);
 	assert_true(serve_step_tokens(&s.asked) == 1);
@@ -891,6 +932,7 @@ main(void)
 		cmocka_unit_test(test_shown),
 		cmocka_unit_test(test_narrow_experts),
 		cmocka_unit_test(test_experts_only),
+		cmocka_unit_test(test_single_queries),
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
