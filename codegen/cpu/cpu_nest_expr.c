@@ -192,6 +192,89 @@ emit_address(struct emit *e, nest_id place, uint32_t memory, int64_t *step,
 	return one ? ll_plus(e->l, v, scaled(e, one, bytes)) : v;
 }
 
+/*
+ * The number that a clamp to 0 .. *most is of, if e is one; else 0.  What is
+ * loaded at a clamped place is used where the number is in bounds alone
+ * (nest_pull.c).
+ */
+static nest_id
+clamped(const struct emit *e, nest_id id, int64_t *most)
+{
+	const struct nest_expr *x = nest_at(e->n, id), *low, *high;
+	nest_id inner;
+
+	if (x->op != NEST_MAX || x->kind != NEST_INT) {
+		return 0;
+	}
+	inner = nest_at(e->n, x->a)->op == NEST_NUM ? x->b : x->a;
+	low = nest_at(e->n, inner == x->b ? x->a : x->b);
+	x = nest_at(e->n, inner);
+	if (low->op != NEST_NUM || low->i != 0 || x->op != NEST_MIN) {
+		return 0;
+	}
+	inner = nest_at(e->n, x->a)->op == NEST_NUM ? x->b : x->a;
+	high = nest_at(e->n, inner == x->b ? x->a : x->b);
+	*most = high->i;
+	return high->op == NEST_NUM ? inner : 0;
+}
+
+/* An affine place's part that is the same in all lanes, or their first. */
+static struct ll_value *
+first_place(struct emit *e, const struct nest_affine *a)
+{
+	struct ll_value *sum = ll_i64(e->l, a->base);
+	uint32_t i;
+
+	for (i = 0; i < e->n->loops.n; i++) {
+		if (a->coef[i] != 0 && e->index[i]) {
+			add_to(e, &sum, scaled(e, e->index[i], a->coef[i]));
+		}
+	}
+	return sum;
+}
+
+/*
+ * The lanes of a vector whose place is one clamped number beside what all lanes
+ * share, if its elements follow each other where it is in bounds: they are
+ * loaded at once, and the others are zero.  NULL: it is no such place.
+ */
+static struct ll_value *
+load_clamped(struct emit *e, const struct nest_expr *x)
+{
+	uint8_t dtype = e->n->memory.at[x->ref].dtype;
+	struct ll_type t = ll_type(emit_stored_base(dtype), e->lanes);
+	struct ll_type i64 = ll_type(LL_I64, e->lanes);
+	struct ll_value *at, *number, *mask;
+	struct nest_affine a, b;
+	int64_t most;
+	nest_id id;
+
+	if (e->lanes == 1) {
+		return NULL;
+	}
+	nest_affine(e->n, x->a, &a);
+	id = a.nrest == 1 && a.coef[e->vec] == 0
+		? clamped(e, a.rest[0].e, &most) : 0;
+	if (!id) {
+		return NULL;
+	}
+	nest_affine(e->n, id, &b);
+	if (b.nrest > 0 || a.rest[0].scale * b.coef[e->vec] != 1) {
+		return NULL;
+	}
+	number = first_place(e, &b);
+	at = first_place(e, &a);
+	add_to(e, &at, scaled(e, number, a.rest[0].scale));
+	at = ll_plus(e->l, e->at[x->ref],
+		     scaled(e, at, emit_elem_bytes(dtype)));
+	number = ll_bin(e->l, LL_ADD, ll_splat(e->l, number, e->lanes),
+			ll_iota(e->l, i64));
+	/* one below 0 is a large one */
+	mask = ll_test(e->l, LL_ULT, number, ll_int(e->l, i64, most + 1));
+	mask = e->mask ? ll_bin(e->l, LL_AND, mask, e->mask) : mask;
+	return ll_load_if(e->l, t, at, mask);
+}
+
 /* Offsets of lanes that are `step` elements apart. */
 static struct ll_value *
 apart(struct emit *e, int64_t step)
@@ -204,9 +287,12 @@ load(struct emit *e, const struct nest_expr *x)
 {
 	uint8_t dtype = e->n->memory.at[x->ref].dtype;
 	enum ll_base base = emit_stored_base(dtype);
-	struct ll_value *places, *at, *v;
+	struct ll_value *places, *at, *v = load_clamped(e, x);
 	int64_t step;
 
+	if (v) {
+		return emit_widen(e, v, dtype);
+	}
 	at = emit_address(e, x->a, x->ref, &step, &places);
 	if (!places && step == 0) {
 		v = ll_load(e->l, ll_type(base, 1), at);

@@ -190,7 +190,8 @@ cut_of(const struct ir_type *t, dim_id d)
 	return i < 0 ? 0 : t->cut[i];
 }
 
-/* e clamped to 0 .. size - 1. */
+/* e clamped to 0 .. size - 1.  What is computed of an element at such a place
+ * is not used where e is out of bounds: a back end may load any other there. */
 static nest_id
 inside(struct nest *n, nest_id e, int64_t size)
 {
