@@ -259,12 +259,12 @@ load_clamped(struct emit *e, const struct nest_expr *x)
 		return NULL;
 	}
 	nest_affine(e->n, id, &b);
-	if (b.nrest > 0 || a.rest[0].scale * b.coef[e->vec] != 1) {
+	if (b.nrest > 0 || a.rest[0].scale != 1 || b.coef[e->vec] != 1) {
 		return NULL;
 	}
 	number = first_place(e, &b);
 	at = first_place(e, &a);
-	add_to(e, &at, scaled(e, number, a.rest[0].scale));
+	add_to(e, &at, number);
 	at = ll_plus(e->l, e->at[x->ref],
 		     scaled(e, at, emit_elem_bytes(dtype)));
 	number = ll_bin(e->l, LL_ADD, ll_splat(e->l, number, e->lanes),
