@@ -124,8 +124,7 @@ slot_bytes(struct trial *x, uint32_t rank, const struct piece_bytes *b,
 					    0);
 		}
 		bytes += space_pool_bytes(&x->s->space, x->t->slots, k, rank,
-					  &x->stages[rank * n], n, x->slot,
-					  SPACE_AS_LAID_OUT);
+					  &x->stages[rank * n], n, x->slot);
 	}
 	return bytes;
 }

@@ -12,7 +12,6 @@
 #include "passes/solve/pooling.h"
 
 #include <math.h>
-#include <string.h>
 
 #define NEAR 1e-6		/* choices of times so near are as good */
 #define SPAN MEMORY_TO_INPUT	/* of what layers save for a whole backward */
@@ -33,7 +32,7 @@ kept_bytes(const struct trial_rank *f)
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
-		f->keeps[i].temp = trial_ways_of(f, f->of[i])->temp;
+		f->keeps[i].temp = trial_ways_of(f, f->of[i])->other.temp;
 	}
 	return trial_moving_bytes(f->x, f->rank, f->keeps);
 }
@@ -81,10 +80,9 @@ other_bytes(const struct trial_rank *f)
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
-		f->keeps[i] = f->x->plain[f->of[i]];
-		memset(f->keeps[i].slot, 0, sizeof f->keeps[i].slot);
+		f->keeps[i] = trial_ways_of(f, f->of[i])->other;
 	}
-	return kept_bytes(f);
+	return trial_moving_bytes(f->x, f->rank, f->keeps);
 }
 
 /* A rank while its ways are chosen. */
@@ -226,6 +224,9 @@ choose_pooled(struct trial_rank *f, double most_bytes)
 
 	set_units(f, &c.p);
 	ok = pooling_choose(&f->tmp, &c.p, nth);
+	/* units of several stages may have pools of their own */
+	f->none |= c.p.none && f->n <= SPACE_UNITS &&
+		   most_bytes >= f->free_bytes;
 	x->s->out->looked += c.p.looked;
 	for (i = 0; ok && i < f->n; i++) {
 		x->choice[f->of[i]] = nth[space_unit(i, f->n)];

@@ -82,6 +82,7 @@ choose(struct trial_rank *f, double *bytes)
 	bool made = !f->x->s->guessing;
 	double room = f->free_bytes, most = room, first_us = INFINITY;
 
+	f->none = false;
 	if (f->seen) {
 		memset(f->seen, 0, tuples_choices(f->n,
 						   f->x->ways_of->at.n));
@@ -108,7 +109,20 @@ choose(struct trial_rank *f, double *bytes)
 		room -= fmax(is - f->free_bytes, 0) + 1;
 		room = fmin(room, f->taken - 1);	/* not these again */
 	}
+	f->left_us = 0;
 	return false;
+}
+
+/* Chooses the ways that keep least.  False: they do not fit either. */
+static bool
+keep_least(struct trial_rank *f, double *bytes)
+{
+	trial_choose_least(f);
+	if (!fits(f, true, bytes)) {
+		return false;
+	}
+	trial_set_left(f);
+	return true;
 }
 
 /*
@@ -141,16 +155,10 @@ choose_made(struct trial_rank *f, double *bytes)
 	if (choose(f, bytes)) {
 		return TRIAL_FITS;
 	}
-	if (f->seen) {
+	if (f->seen || f->none) {
 		return TRIAL_FULL;
 	}
-	f->left_us = 0;
-	trial_choose_least(f);
-	if (!fits(f, true, bytes)) {
-		return TRIAL_OPEN;
-	}
-	trial_set_left(f);
-	return TRIAL_FITS;
+	return keep_least(f, bytes) ? TRIAL_FITS : TRIAL_OPEN;
 }
 
 /*
@@ -207,10 +215,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 	if (!f->full && choose(f, bytes)) {
 		return TRIAL_FITS;
 	}
-	f->left_us = 0;
-	trial_choose_least(f);
-	if (fits(f, true, bytes)) {
-		trial_set_left(f);
+	if (keep_least(f, bytes)) {
 		return TRIAL_FITS;
 	}
 	return f->full || f->x->s->guessing ? TRIAL_FULL : prove_full(f, bytes);

@@ -17,7 +17,8 @@ struct trial_ways {
 	double *us;		/* against the quickest way */
 	struct piece_bytes *keeps;
 	uint32_t least;		/* the way that keeps least */
-	double temp;		/* the fewest temporary bytes of any */
+	/* the fewest of each kind of any way; of layers' slots none */
+	struct piece_bytes other;
 	bool made;		/* see trial_rank */
 };
 
@@ -38,6 +39,9 @@ struct trial_rank {
 	bool made;
 	uint32_t tries;		/* programs of the plan that lacked memory */
 	double taken;		/* see trial_choose */
+	/* no ways of more than two stages fit, by f->made: found by a choice
+	 * in all the memory that there is */
+	bool none;
 	bool *seen;		/* see struct tuples; NULL: of more stages */
 	bool full;		/* a rank before does not fit */
 	/* see trial.left_us and grouped_us, for one microbatch */

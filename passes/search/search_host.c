@@ -39,8 +39,7 @@ saves_bytes(struct trial *x, uint32_t rank)
 			x->slot[i] = x->plain[of[i]].host[k];
 		}
 		bytes += space_pool_bytes(&x->s->space, x->t->slots, k, rank,
-					  of, n, x->slot,
-					  SPACE_AS_LAID_OUT);
+					  of, n, x->slot);
 	}
 	return bytes;
 }

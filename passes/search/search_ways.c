@@ -6,11 +6,17 @@
 
 #include <math.h>
 
-/* fmax, without its rules for NaN: no argument is, and calls are many. */
+/* fmax and fmin, without rules for NaN: no argument is, and calls are many. */
 static double
 larger(double a, double b)
 {
 	return a > b ? a : b;
+}
+
+static double
+lesser(double a, double b)
+{
+	return a < b ? a : b;
 }
 
 /* ---- what ways take and keep ---- */
@@ -45,6 +51,21 @@ made_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way,
 	f->x->choice[stage] = was;
 }
 
+/* Lowers what a stage has beside slots of layers to what it has in b. */
+static void
+lower(struct piece_bytes *to, const struct piece_bytes *b)
+{
+	uint32_t k;
+
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		to->slot[k] = 0;
+		to->top[k] = lesser(to->top[k], b->top[k]);
+	}
+	to->sends[0] = lesser(to->sends[0], b->sends[0]);
+	to->sends[1] = lesser(to->sends[1], b->sends[1]);
+	to->temp = lesser(to->temp, b->temp);
+}
+
 const struct trial_ways *
 trial_ways_of(const struct trial_rank *f, uint32_t stage)
 {
@@ -75,7 +96,8 @@ trial_ways_of(const struct trial_rank *f, uint32_t stage)
 		}
 		w->least = all < least ? i : w->least;
 		least = all < least ? all : least;
-		w->temp = i && w->temp < b->temp ? w->temp : b->temp;
+		w->other = i ? w->other : *b;
+		lower(&w->other, b);
 	}
 	return w;
 }
@@ -157,17 +179,6 @@ set_sure(const struct trial_rank *f, uint32_t stage, uint32_t way,
 	}
 }
 
-static void
-set_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way,
-	  enum trial_source from, struct piece_bytes *b)
-{
-	if (from == TRIAL_SURE) {
-		set_sure(f, stage, way, b);
-	} else {
-		made_bytes(f, stage, way, b);
-	}
-}
-
 static double
 sent_bytes(const struct trial_rank *f, const struct piece_bytes *b)
 {
@@ -193,41 +204,11 @@ trial_sure_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way)
 	return trial_own_bytes(f, stage, &b);
 }
 
-/* What a stage has at least of each kind of bytes, with any of its ways. */
+/* What a stage has at least with any of its ways: without temporary bytes, and
+ * with them. */
 struct least {
-	struct piece_bytes each;	/* by itself, whatever way has it */
-	/* then, without temporary bytes and with them */
 	double own, both;
-	bool *left;		/* by way: it is one of them */
 };
-
-static void
-lower_all(struct piece_bytes *to, const struct piece_bytes *b)
-{
-	uint32_t k;
-
-	for (k = 0; k < SPACE_NSPANS; k++) {
-		to->slot[k] = b->slot[k] < to->slot[k] ? b->slot[k]
-						       : to->slot[k];
-		to->top[k] = b->top[k] < to->top[k] ? b->top[k] : to->top[k];
-	}
-	for (k = 0; k < 2; k++) {
-		to->sends[k] = b->sends[k] < to->sends[k] ? b->sends[k]
-							  : to->sends[k];
-	}
-	to->temp = b->temp < to->temp ? b->temp : to->temp;
-}
-
-static void
-lower(struct least *to, double own, const struct piece_bytes *b)
-{
-	if (!isfinite(to->own)) {
-		to->each = *b;
-	}
-	lower_all(&to->each, b);
-	to->own = own < to->own ? own : to->own;
-	to->both = own + b->temp < to->both ? own + b->temp : to->both;
-}
 
 /*
  * Finds what each stage has at least.  Ways with which a stage has more than
@@ -240,14 +221,13 @@ find_least(struct trial_rank *f, enum trial_source from,
 {
 	uint32_t n = f->x->ways_of->at.n, i, c;
 	struct piece_bytes b;
-	double others = 0;
+	double others = 0, own;
 
 	for (i = 0; sure && i < f->n; i++) {
 		others += sure[i].own;
 	}
 	for (i = 0; i < f->n; i++) {
-		to[i] = (struct least){ .own = INFINITY, .both = INFINITY };
-		to[i].left = arena_alloc(&f->tmp, n);
+		to[i] = (struct least){ INFINITY, INFINITY };
 		for (c = 0; c < n; c++) {
 			if (sure) {
 				set_sure(f, f->of[i], c, &b);
@@ -256,9 +236,14 @@ find_least(struct trial_rank *f, enum trial_source from,
 					continue;
 				}
 			}
-			to[i].left[c] = true;
-			set_bytes(f, f->of[i], c, from, &b);
-			lower(&to[i], trial_own_bytes(f, f->of[i], &b), &b);
+			if (from == TRIAL_SURE) {
+				set_sure(f, f->of[i], c, &b);
+			} else {
+				made_bytes(f, f->of[i], c, &b);
+			}
+			own = trial_own_bytes(f, f->of[i], &b);
+			to[i].own = lesser(to[i].own, own);
+			to[i].both = lesser(to[i].both, own + b.temp);
 		}
 	}
 }
@@ -282,73 +267,6 @@ least_then(const struct trial_rank *f, const struct least *at)
 	return i < f->n ? INFINITY : all + temp;	/* no way is left */
 }
 
-/* Whatever stages share slots, with these bytes but temporary ones. */
-static double
-pooled_bytes(const struct trial_rank *f, const struct least *at)
-{
-	struct trial *x = f->x;
-	double all = 0;
-	uint32_t k, i;
-
-	for (k = 0; k < 2 * SPACE_NSPANS; k++) {
-		uint32_t span = k % SPACE_NSPANS;
-
-		for (i = 0; i < f->n; i++) {
-			const struct piece_bytes *b = &at[i].each;
-
-			x->slot[i] = larger(k == span ? b->slot[span]
-						      : b->top[span], 0);
-		}
-		all += space_pool_bytes(&x->s->space, x->t->slots, span,
-					f->rank, f->of, f->n, x->slot,
-					SPACE_AT_LEAST);
-	}
-	for (i = 0; i < f->n; i++) {
-		all += sent_bytes(f, &at[i].each);
-	}
-	return all;
-}
-
-/*
- * The same with temporary bytes of a stage, which are of one way with what that
- * keeps: the least over its ways, if all other stages have their least.
- */
-static double
-with_temp(const struct trial_rank *f, struct least *at, uint32_t i,
-	  enum trial_source from)
-{
-	struct piece_bytes each = at[i].each;
-	double least = INFINITY, all;
-	uint32_t c;
-
-	for (c = 0; c < f->x->ways_of->at.n; c++) {
-		if (at[i].left[c]) {
-			set_bytes(f, f->of[i], c, from, &at[i].each);
-			all = pooled_bytes(f, at) + at[i].each.temp;
-			least = all < least ? all : least;
-		}
-	}
-	at[i].each = each;
-	return least;
-}
-
-static double
-least_pooled(const struct trial_rank *f, struct least *at,
-	     enum trial_source from)
-{
-	double most = 0;
-	uint32_t i;
-
-	for (i = 0; i < f->n; i++) {
-		const uint32_t *like = f->x->like;
-
-		if (i == 0 || like[f->of[i]] != like[f->of[i - 1]]) {
-			most = larger(most, with_temp(f, at, i, from));
-		}
-	}
-	return most;
-}
-
 double
 trial_least_bytes(struct trial_rank *f, enum trial_source from)
 {
@@ -362,9 +280,6 @@ trial_least_bytes(struct trial_rank *f, enum trial_source from)
 	}
 	find_least(f, from, sure, f->free_bytes, at);
 	bytes = least_then(f, at);
-	if (sure && f->n > 1 && bytes <= f->free_bytes) {
-		bytes = larger(bytes, least_pooled(f, at, from));
-	}
 	arena_release(&f->tmp);
 	return larger(bytes, f->x->update_temp[f->rank]);
 }

@@ -643,7 +643,8 @@ pooling_choose(struct arena *a, struct pooling *x, uint32_t *nth)
 
 	x->left_us = INFINITY;
 	open_state(&s, a, x);
-	if (!find_least(&s, &hi)) {
+	x->none = !find_least(&s, &hi);
+	if (x->none) {
 		return false;
 	}
 	if (x->evenly) {

@@ -49,6 +49,7 @@ struct pooling {
 	/* set to a bound: no other answer that is better by near_us takes less;
 	 * INFINITY: there is none */
 	double left_us;
+	bool none;		/* set: no pools have room, whatever the ways */
 	/* added to: the partial answers that were looked at */
 	uint64_t looked;
 };

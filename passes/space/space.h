@@ -175,20 +175,13 @@ bool space_ends_slot(uint32_t kind, uint32_t span);
 
 /* ---- space_pools.c ----------------------------------------------------- */
 
-enum space_pooled {
-	SPACE_AS_LAID_OUT,	/* slots with just these bytes */
-	/* at least, if stages may also keep more: which of them share slots
-	 * depends on what they keep */
-	SPACE_AT_LEAST
-};
-
 /*
  * Bytes of all slots of a rank for a span, of whose n stages `of` each keeps
  * `bytes` in a slot.
  */
 double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 			uint32_t rank, const uint32_t *of, uint32_t n,
-			const double *bytes, enum space_pooled how);
+			const double *bytes);
 
 #define SPACE_UNITS 8	/* of a rank's stages: sets of them are counted */
 

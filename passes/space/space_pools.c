@@ -5,13 +5,10 @@
  */
 #include "passes/space/space.h"
 
-#include <string.h>
-
-/* What struct pools points to, and the sums by set of stages. */
+/* What struct pools points to. */
 struct space_pools {
 	uint32_t *order, *group, *key;
 	double *size;		/* by group, of its largest slot */
-	double *alone, *least;
 };
 
 /* The slots of a rank for a span, while they are put in pools. */
@@ -256,7 +253,7 @@ open_pools(struct pools *p)
 {
 	struct arena *a = &p->s->keep;
 	struct space_pools *x = p->k->scratch;
-	uint32_t n = p->n, sets = n > SPACE_UNITS ? 0 : 1u << n;
+	uint32_t n = p->n;
 
 	if (!x) {
 		x = p->k->scratch = arena_alloc(a, sizeof *x);
@@ -264,8 +261,6 @@ open_pools(struct pools *p)
 		x->group = arena_alloc(a, n * sizeof *x->group);
 		x->key = arena_alloc(a, 2 * sizeof *x->key + n);
 		x->size = arena_alloc(a, (n + 1) * sizeof *x->size);
-		x->alone = arena_alloc(a, sets * sizeof *x->alone);
-		x->least = arena_alloc(a, sets * sizeof *x->least);
 	}
 	p->order = x->order;
 	p->group = x->group;
@@ -285,78 +280,12 @@ are_equal(const double *bytes, uint32_t n)
 	return i >= n;
 }
 
-/* ---- at least ---- */
-
-/* Bytes of one pool of the stages whose bits are set. */
-static double
-pool_of(struct pools *p, uint32_t set)
-{
-	double most = 0;
-	uint32_t i;
-
-	for (i = 0; i < p->n; i++) {
-		if (set >> i & 1 && p->bytes[i] > most) {
-			most = p->bytes[i];
-		}
-	}
-	return most * p->sets[set];
-}
-
-/*
- * The least over all partitions of the stages into pools: of a set of stages,
- * the first one is in a pool with some of the others.
- */
-static double
-least_parted(struct pools *p)
-{
-	uint32_t sets = 1u << p->n, set, part, first;
-	double *alone = p->k->scratch->alone, *least = p->k->scratch->least;
-
-	for (set = 1; set < sets; set++) {
-		alone[set] = least[set] = pool_of(p, set);
-		first = set & -set;
-		for (part = (set - 1) & set; part; part = (part - 1) & set) {
-			double both = alone[part] + least[set ^ part];
-
-			if (part & first && both < least[set]) {
-				least[set] = both;
-			}
-		}
-	}
-	return least[sets - 1];
-}
-
-/*
- * Of many stages: those with slots above a size are in pools of slots above it,
- * as many as they hold at once.  So each byte of a slot's size counts as often
- * as the stages hold slots that have it.
- */
-static double
-least_layered(struct pools *p)
-{
-	double bytes = 0;
-	uint32_t i;
-
-	pool(p);	/* sets the order */
-	memset(p->group, 0, p->n * sizeof *p->group);
-	for (i = 0; i < p->n; i++) {
-		double next = i + 1 < p->n ? p->bytes[p->order[i + 1]] : 0;
-		double size = p->bytes[p->order[i]];
-
-		p->group[p->order[i]] = 1;
-		if (size > next) {
-			bytes += (size - next) * most_slots(p, 1, 1);
-		}
-	}
-	return bytes;
-}
-
 /* ---- the sum ---- */
 
 double
 space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 		 uint32_t rank, const uint32_t *of, uint32_t n,
-		 const double *bytes, enum space_pooled how)
+		 const double *bytes)
 {
 	struct pools p = { .s = s, .k = k, .span = span, .rank = rank,
 			   .of = of, .n = n, .bytes = bytes };
@@ -365,6 +294,5 @@ space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 		return bytes[0] * k->rank[span][rank];
 	}
 	open_pools(&p);
-	return how == SPACE_AS_LAID_OUT ? pool(&p)
-		: n > SPACE_UNITS ? least_layered(&p) : least_parted(&p);
+	return pool(&p);
 }

@@ -1,8 +1,8 @@
 /*
  * Memory of plans: of drawn models, clusters with pipelines, plans and ways to
  * recompute, no arena of rank programs is smaller than the bounds by which the
- * search leaves plans out: of these ways, and of any.  Nor are pools of drawn
- * slots, of more stages than drawn plans have, smaller than their least.
+ * search leaves plans out: of these ways, and of any.  And in the bytes that
+ * drawn ways keep, the search chooses none that take more.
  *
  * SEARCH_BOUNDS=N draws more of them, SEARCH_SEED=S others.
  */
@@ -350,83 +350,10 @@ test_arenas(void **state)
 	assert_true(near.ratios > 0.99 * near.n);
 }
 
-/* ---- slots ---- */
-
-enum { MOST_STAGES = 12 };
-
-/* Stages of a rank, and what each keeps in a slot: at least, and with a way. */
-struct drawn_slots {
-	struct space_degrees g;
-	struct space_plan t;
-	uint32_t rank, span, of[MOST_STAGES];
-	double least[MOST_STAGES], has[MOST_STAGES];
-};
-
-static void
-draw_slots(struct drawn_slots *x)
-{
-	static const double sizes[] = { 0, 256, 512, 4096, 4352, 65536 };
-	bool vshape = draw(3) == 0;
-	uint32_t pp = 2 + draw(3), k;
-
-	memset(x, 0, sizeof *x);
-	x->g.pp = pp;
-	x->t = (struct space_plan){
-		.g = &x->g, .nmicrobatches = pp * (1 + draw(12)),
-		.chunks = vshape ? 2 : 2 + draw(MOST_STAGES - 1),
-		.sched = sched_find(vshape ? "zbv" : "interleaved")
-	};
-	x->rank = draw(pp);
-	x->span = draw(SPACE_NSPANS);
-	for (k = 0; k < x->t.chunks; k++) {
-		x->of[k] = vshape && k ? 2 * pp - 1 - x->rank
-				       : k * pp + x->rank;
-		x->least[k] = sizes[draw(6)];
-		x->has[k] = x->least[k] + (draw(2) ? 0 : sizes[draw(6)]);
-	}
-}
-
-/* However large slots are, their pools take no less than the least. */
-static void
-test_pools(void **state)
-{
-	struct memory_stand st;
-	char text[4096];
-	int i, above = 0, exact = 0, n = 2000;
-
-	(void)state;
-	snprintf(text, sizeof text, dense, 32, 3);
-	open_search(&st, text, "h100x8x8");
-	for (i = 0, drawn = 0; i < n; i++) {
-		struct space *s = &st.s.space;
-		struct drawn_slots x;
-		uint32_t chunks;
-		double least;
-
-		draw_slots(&x);
-		chunks = (uint32_t)x.t.chunks;
-		space_count_slots(s, &x.t);
-		least = space_pool_bytes(s, x.t.slots, x.span, x.rank, x.of,
-					 chunks, x.least, SPACE_AT_LEAST);
-		above += least > space_pool_bytes(s, x.t.slots, x.span, x.rank,
-						  x.of, chunks, x.has,
-						  SPACE_AS_LAID_OUT);
-		exact += least == space_pool_bytes(s, x.t.slots, x.span, x.rank,
-						   x.of, chunks, x.least,
-						   SPACE_AS_LAID_OUT);
-		arena_release(&s->tmp);
-	}
-	print_message("%d of %d are exact, %d above\n", exact, n, above);
-	assert_int_equal(above, 0);
-	assert_true(exact > n / 2);
-	close_search(&st);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pools),
 		cmocka_unit_test(test_arenas)
 	};
 
