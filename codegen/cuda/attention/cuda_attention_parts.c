@@ -92,11 +92,32 @@ ca_parts_declare(struct ca_forward *s)
 		(long long)s->all);
 }
 
+/* Numbers in shared memory are apart by the threads. */
+static void
+begin_shared(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	long long apart = (long long)s->threads;
+
+	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)sums_at(s));
+	cu_line(f, "all[i * %lld] = %s;", apart, CA_LEAST);
+	cu_line(f, "}");
+	cu_line(f, "for (int i = %lld; i < %lld; i++) {",
+		(long long)sums_at(s),
+		(long long)(results_at(s) + s->form.mt * s->form.out / 2));
+	cu_line(f, "all[i * %lld] = 0;", apart);
+	cu_line(f, "}");
+}
+
 void
 ca_parts_begin(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 
+	if (!s->kept) {
+		begin_shared(s);
+		return;
+	}
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "h", 2);
 	cu_line(f, "%s = %s;", most_of(s), CA_LEAST);
