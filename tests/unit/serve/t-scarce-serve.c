@@ -100,11 +100,16 @@ static const char with_tools[] = "{\"messages\": [{\"role\": \"user\", "
 	"[{\"const\": 1}], \"type\": \"array\"}}, \"required\": [\"x\"]}}},"
 	" {\"function\": {\"name\": \"g\"}}]}";
 
+static const char echoed[] = "{\"prompt\": [\"a \\u00e9\", \"b\"], "
+	"\"echo\": true, \"logprobs\": 3, \"n\": 2, \"seed\": 1, "
+	"\"max_tokens\": 9}";
+
 static const struct request_case {
-	const char *chat, *body;
+	const char *chat;	/* NULL: of texts */
+	const char *body;
 	int64_t step;		/* of the allocations that fail */
 } cases[] = { { "chatml", by_schema, 1 }, { "mistral", with_tools, 3 },
-	      { "llama-3", with_tools, 11 } };
+	      { "llama-3", with_tools, 11 }, { NULL, echoed, 3 } };
 
 static struct rt_codec codec;
 static struct fake_engine engine;
@@ -113,6 +118,12 @@ static bool
 on_token(void *user, const struct rt_drawn *t)
 {
 	return rt_choice_add(user, t);
+}
+
+static void
+on_score(void *user, const struct rt_drawn *t)
+{
+	rt_choice_score(user, t);
 }
 
 static void
@@ -131,6 +142,7 @@ run_steps(struct rt_scheduler *s, struct rt_reply *r, struct rt_error *err)
 		struct rt_choice *c = &r->choices[i];
 		struct rt_ask ask = { .choice = i, .most = r->request.most,
 			.draw = r->request.draw, .guide = c->guide,
+			.score = r->request.echo ? on_score : NULL,
 			.token = on_token, .end = on_end, .user = c };
 
 		ask.prompt = (const void *)rt_choice_prompt(c, &n);
@@ -145,7 +157,7 @@ run_steps(struct rt_scheduler *s, struct rt_reply *r, struct rt_error *err)
 
 /* All of a request; its reply is copied to `out` unless something failed. */
 static bool
-serve(const char *body, char *out, size_t size)
+serve(bool chat, const char *body, char *out, size_t size)
 {
 	struct rt_error err = { .message = "" };
 	struct rt_scheduler *s = NULL;
@@ -157,7 +169,7 @@ serve(const char *body, char *out, size_t size)
 	assert_true(strlen(body) < sizeof text);
 	memcpy(text, body, strlen(body) + 1);
 	if (ok) {
-		ok = rt_request_read(&q, true, text, strlen(body), &codec,
+		ok = rt_request_read(&q, chat, text, strlen(body), &codec,
 				     &err) == RT_OK;
 		if (!ok) {
 			rt_request_release(&q);
@@ -196,14 +208,14 @@ try_every_allocation(const struct request_case *c)
 	assert_int_equal(rt_codec_open(&codec, NULL, c->chat, 256, &err),
 			 RT_OK);
 	assert_true(fake_open(&engine, e));
-	assert_true(serve(c->body, whole, sizeof whole));
+	assert_true(serve(c->chat, c->body, whole, sizeof whole));
 	before = live;
 	for (mode = 0; mode < 2; mode++) {
 		once = mode == 1;
 		for (n = 0, refused = true; refused; n += step) {
 			refused = false;
 			granted = n;
-			if (serve(c->body, got, sizeof got)) {
+			if (serve(c->chat, c->body, got, sizeof got)) {
 				assert_string_equal(got, whole);
 			} else {
 				failed++;
