@@ -65,9 +65,11 @@ enum cost_beside {
 
 /* Cycles in which a scheduler issues an instruction of its only warp: a unit of
  * 16 lanes takes one every second cycle, and of eight elements side by side few
- * wait for each other.  Assumed.  And the threads of such warps of a block: 32
- * of them on each of three schedulers. */
+ * wait for each other.  Assumed, as are the cycles until what the L2 cache
+ * lacks is there, beside products.  And the threads of such warps of a block:
+ * 32 of them on each of three schedulers. */
 #define COST_ALONE 2.0
+#define COST_LOAD_CYCLES 800.0
 #define COST_WARPS_THREADS 96
 
 /* What becomes of sums. */

@@ -43,7 +43,9 @@
  * and its mask. */
 #define SLOTS_FORWARD 712
 #define SLOTS_FORWARD_EACH 0.28
-#define SLOTS_ITEM (2062 + 316)
+#define RAISED 1	/* tiles of an item that raise them: assumed */
+#define SLOTS_RAISE 316
+#define SLOTS_ITEM (2062 + RAISED * SLOTS_RAISE)
 #define MASKS_FORWARD 290
 #define FORWARD_QUERIES 128
 /* Of a tile of gradients. */

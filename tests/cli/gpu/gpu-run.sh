@@ -138,14 +138,15 @@ first_hour()
 		log=elsewhere/hour/log-$n
 		cmp out "$log" || fail 'the log is another'
 		case $n in
-		4) kernels_of contractions ;;
-		5) kernels_of attention ;;
-		12) step_of_hour ;;
-		15) early_of_hour ;;
+		1) kernels_of contractions ;;
+		2) kernels_of attention ;;
+		3) served_of_hour ;;
+		13) step_of_hour ;;
+		16) early_of_hour ;;
 		esac
 	done
-	sh "$hour" 2 >out 2>err && fail 'a command that was not prepared'
-	grep -q "^$n *[a-z]*: tiny: " out || fail 'nobody says which there are'
+	sh "$hour" 5 >out 2>err && fail 'a command that was not prepared'
+	grep -q "^$n *[a-z]*: tiny[a-z]*: " out || fail 'nobody says which there are'
 }
 
 kernels_of()
@@ -162,6 +163,14 @@ step_of_hour()
 	grep -q '^    predicted: tiny: a step of [0-9.]* ms, contr.* MFU ' \
 		"$log" || fail 'no step was predicted'
 	grep -q '^step .* ms,' "$log" || fail 'no step was measured'
+}
+
+served_of_hour()
+{
+	grep -q '^    predicted: tinyserved: a step that decodes 4 of 0\.[0-9]*[1-9]' \
+		"$log" || fail 'no step that decodes was predicted'
+	grep -q '^step .* ms,' "$log" || fail 'no step was measured'
+	grep -q ' a step that decodes' "$log" || fail 'no requests were measured'
 }
 
 early_of_hour()
@@ -221,10 +230,11 @@ if today 10; then
 	early
 	streams
 fi
-! today 10 || first_hour '1 12'
-! today 10 || first_hour 4
-! today 10 || first_hour 5
-! today 10 || first_hour 15
+! today 10 || first_hour '4 13'
+! today 10 || first_hour 1
+! today 10 || first_hour 2
+! today 10 || first_hour 3
+! today 10 || first_hour 16
 ! today 10 || others
 if today 10; then
 	later_cores
