@@ -246,10 +246,8 @@ is_before(const struct reader *r, int i)
 {
 	const struct loop *main_loop = &r->loop[r->main_loop];
 
-	while (i < r->n && !main_loop->has[i]) {
-		i++;
-	}
-	return main_loop->outer < 0 && i < r->n;
+	return main_loop->outer < 0 &&
+	       r->at[i].order > r->at[main_loop->head].order;
 }
 
 /* How often instruction i is issued for a tile, outside of the main loop. */
