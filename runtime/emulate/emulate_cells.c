@@ -148,7 +148,7 @@ emu_cells_check_read(struct rt_emu *e, const struct emu_task *t,
 				 "wrote, with no barrier in between",
 				 (long long)at, emu_name_of(e, who).text);
 		}
-		if (async && !emu_cell_fenced(e, c, mask)) {
+		if (async && !emu_cell_fenced(e, t, c, mask)) {
 			emu_fail(e, "a product or a store of a box reads %lld "
 				 "of shared memory, which %s wrote with no "
 				 "fence_async after it", (long long)at,

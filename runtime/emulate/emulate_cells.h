@@ -43,12 +43,16 @@ emu_take_cell(struct emu_cells *r)
 	return (uint8_t)from;
 }
 
-/* Whether the writer has fenced what a product or a store of a box reads. */
+/* Whether the writer has fenced what a product or a store of a box reads that
+ * thread t begins. */
 static inline bool
-emu_cell_fenced(const struct rt_emu *e, const struct emu_cell *c, uint8_t mask)
+emu_cell_fenced(const struct rt_emu *e, const struct emu_task *t,
+		const struct emu_cell *c, uint8_t mask)
 {
 	return !c->plain || !(c->wmask & mask) ||
-	       c->wclock <= e->shadow->knowers[c->writer].fenced;
+	       emu_knows_fence(e, t, c->writer,
+			       &e->shadow->knowers[c->writer].fenced,
+			       c->wclock);
 }
 
 /* The last two readers are remembered. */

@@ -209,8 +209,7 @@ emu_fence_async(void)
 	struct rt_emu *e = emu_now;
 
 	if (e->shadow) {
-		emu_knower(e, e->now)->fenced = emu_knower(e, e->now)->clock;
-		emu_knower(e, e->now)->clock++;
+		emu_past_fenced(e, e->now, &emu_knower(e, e->now)->fenced);
 	}
 }
 

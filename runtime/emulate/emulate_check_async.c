@@ -104,7 +104,7 @@ emu_check_wg(struct rt_emu *e, unsigned at)
 		uint8_t mask = emu_take_cell(&r);
 
 		if (!emu_may_read(&a, c, mask) ||
-		    !emu_cell_fenced(e, c, mask)) {
+		    !emu_cell_fenced(e, e->now, c, mask)) {
 			emu_cells_check_read(e, e->now, one, true);
 		}
 		c->reading++;
@@ -219,6 +219,26 @@ emu_check_wg_done(struct rt_emu *e, struct emu_warp *w)
 
 /* ---- boxes ---- */
 
+/*
+ * What the copying unit writes over must be fenced, as what it reads must: it
+ * is another proxy, which no barrier orders alone (PTX ISA, "Async proxy":
+ * access to the same memory across proxies needs a fence).
+ */
+static void
+check_fill(struct rt_emu *e, struct emu_cells r)
+{
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		int64_t at = r.at;
+
+		if (!emu_cell_fenced(e, e->now, c, emu_take_cell(&r))) {
+			emu_fail(e, "a box is loaded to %lld of shared memory, "
+				 "where %s wrote with no fence_async after it",
+				 (long long)at, emu_name_of(e, c->writer).text);
+		}
+	}
+}
+
 void
 emu_check_box(struct rt_emu *e, const struct emu_box *x,
 	      enum emu_box_event what)
@@ -242,6 +262,9 @@ emu_check_box(struct rt_emu *e, const struct emu_box *x,
 				    "mbar_init");
 		}
 		emu_cells_check_write(e, e->now, r, false);
+		if (!x->is_word) {
+			check_fill(e, r);
+		}
 		mark_filling(r, emu_index(e, e->now), true);
 		break;
 	case EMU_BOX_LANDED:

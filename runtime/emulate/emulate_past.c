@@ -243,6 +243,14 @@ emu_past_drop(struct rt_emu *e, struct emu_past **p)
 }
 
 void
+emu_past_fenced(struct rt_emu *e, const struct emu_task *t,
+		struct emu_fences *f)
+{
+	memmove(f->at + 1, f->at, sizeof f->at - sizeof f->at[0]);
+	f->at[0] = emu_knower(e, t)->clock++;
+}
+
+void
 emu_past_fence(struct rt_emu *e, const struct emu_task *t)
 {
 	struct emu_knower *k = emu_knower(e, t);
@@ -514,7 +522,8 @@ emu_past_start(struct rt_emu *e)
 		set_past(s, &s->knowers[i].past, none);
 		s->knowers[i].clock = 1;
 		drop_past(s, &s->knowers[i].tensor_past);
-		s->knowers[i].fenced = s->knowers[i].tensor_fenced = 0;
+		s->knowers[i].fenced = s->knowers[i].tensor_fenced =
+			(struct emu_fences){ { 0 } };
 		s->knowers[i].nsums = 0;
 		memset(s->knowers[i].far, 0, sizeof s->knowers[i].far);
 	}

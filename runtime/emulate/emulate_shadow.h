@@ -11,7 +11,8 @@ enum {
 	/* entries after those of threads: a copy, or products of a warpgroup */
 	EMU_COPIERS = 32, EMU_GROUPS = 32,
 	EMU_OTHERS = EMU_COPIERS + EMU_GROUPS,
-	EMU_SUMS = 24
+	EMU_SUMS = 24,
+	EMU_FENCES = 4		/* of a thread that are remembered */
 };
 
 /* A vector clock: of each thread, its clock when it was last known. Shared by
@@ -27,6 +28,11 @@ struct emu_grown {
 	struct emu_past *all, *last;	/* last: what was added last */
 };
 
+/* The clocks of a thread's last fences, the newest first. */
+struct emu_fences {
+	uint32_t at[EMU_FENCES];
+};
+
 struct emu_sum {
 	const char *p;
 	int64_t bytes;
@@ -37,7 +43,8 @@ struct emu_knower {
 	struct emu_past *past;
 	/* the past at its last tc_fence_after; NULL: there was none */
 	struct emu_past *tensor_past;
-	uint32_t clock, fenced, tensor_fenced;
+	uint32_t clock;
+	struct emu_fences fenced, tensor_fenced;
 	struct emu_sum sums[EMU_SUMS];
 	int nsums;
 	/* all of them lie between */
@@ -104,6 +111,28 @@ emu_knows(const struct rt_emu *e, const struct emu_task *t, int who,
 	return who == self || e->shadow->knowers[self].past->at[who] >= clock;
 }
 
+/*
+ * Whether the thread is ordered after a fence that `who` executed at that clock
+ * or later: one that comes after a barrier orders nothing for those who waited
+ * there (PTX ISA, "Causality order"; Lustig, Cooksey, Giroux, "Mixed-proxy
+ * extensions for the NVIDIA PTX memory consistency model", ISCA 2022: a fence
+ * between proxies is on the way from one access to the other).  What is older
+ * than all fences that are remembered may have been followed by another one.
+ */
+static inline bool
+emu_knows_fence(const struct rt_emu *e, const struct emu_task *t, int who,
+		const struct emu_fences *f, uint32_t clock)
+{
+	int i;
+
+	for (i = 0; i < EMU_FENCES && f->at[i] >= clock; i++) {
+		if (emu_knows(e, t, who, f->at[i])) {
+			return true;
+		}
+	}
+	return i == EMU_FENCES;
+}
+
 enum rt_status emu_past_open(struct rt_emu *e, struct rt_error *err);
 void emu_past_start(struct rt_emu *e);
 void emu_past_free(struct rt_emu *e);
@@ -118,6 +147,9 @@ struct emu_past *emu_past_hold(struct rt_emu *e, const struct emu_task *t);
 void emu_past_drop(struct rt_emu *e, struct emu_past **p);
 void emu_past_products(struct rt_emu *e, struct emu_mbar *m,
 		       const struct emu_past *p, int other);
+/* The thread executes a fence, one of these. */
+void emu_past_fenced(struct rt_emu *e, const struct emu_task *t,
+		     struct emu_fences *f);
 /* The thread executes tc_fence_after. */
 void emu_past_fence(struct rt_emu *e, const struct emu_task *t);
 /* From now on the thread is ordered after it. */

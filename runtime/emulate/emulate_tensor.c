@@ -209,7 +209,8 @@ emu_tensor_order(struct rt_emu *e, int who, uint32_t clock, const char *what,
 			 did);
 	}
 	if (who < e->shadow->nknowers && who != emu_index(e, t) &&
-	    clock > e->shadow->knowers[who].tensor_fenced) {
+	    !emu_knows_fence(e, t, who, &e->shadow->knowers[who].tensor_fenced,
+			     clock)) {
 		emu_fail(e, "%s column %d of tensor memory, which %s, with no "
 			 "tc_fence_before after it", what, col, did);
 	}
@@ -334,8 +335,8 @@ emu_tensor_fence(int after)
 	if (e->shadow && after) {
 		emu_past_fence(e, e->now);
 	} else if (e->shadow) {
-		emu_knower(e, e->now)->tensor_fenced =
-			emu_knower(e, e->now)->clock++;
+		emu_past_fenced(e, e->now,
+				&emu_knower(e, e->now)->tensor_fenced);
 	}
 }
 

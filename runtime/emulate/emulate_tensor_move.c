@@ -131,6 +131,18 @@ emu_tensor_load(float *d, unsigned at, int n)
 	emu_warp_go(e);
 }
 
+/*
+ * Who loads and stores for a warp.  Each lane's part is its own, and only its
+ * own fence orders it (PTX ISA, "tcgen05.fence": operations of the executing
+ * thread); so where one lane arrives for a warp, the others must have come.
+ * That is the first one in kernels, and the last one stands for the others.
+ */
+static const struct emu_task *
+last_lane(const struct emu_warp *w)
+{
+	return &w->lanes[31];
+}
+
 static void
 mark_readers(struct rt_emu *e, struct emu_tensor_cell *c,
 	     const struct emu_task *t)
@@ -179,7 +191,7 @@ finish_load(struct rt_emu *e, struct emu_warp *w,
 				 false);
 	}
 	for (j = l->col; j < l->col + l->n; j++) {
-		mark_readers(e, &x->cell[l->lane / MOVED][j], w->lanes);
+		mark_readers(e, &x->cell[l->lane / MOVED][j], last_lane(w));
 	}
 }
 
@@ -275,8 +287,8 @@ finish_store(struct rt_emu *e, struct emu_warp *w,
 		c->written = true;
 		c->issuer = STORED;
 		if (e->shadow) {
-			c->writer = (uint16_t)emu_index(e, w->lanes);
-			c->wclock = emu_knower(e, w->lanes)->clock;
+			c->writer = (uint16_t)emu_index(e, last_lane(w));
+			c->wclock = emu_knower(e, last_lane(w))->clock;
 		}
 	}
 }

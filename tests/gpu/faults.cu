@@ -387,6 +387,32 @@ KERNEL(store_fenced_by_one, 32, 1, struct fault_args)
 	}
 }
 
+/* All have a fence, but behind the barrier. */
+KERNEL(store_fenced_late, 64, 1, struct fault_args)
+{
+	fill(1024, 0);
+	fence_async();
+	if (TID == 0) {
+		tma_store2(&a.map[0], smem_addr(SMEM), 0, 0);
+		tma_commit();
+		tma_wait(0);
+	}
+}
+
+/* A box is loaded over what was written, with no fence in between. */
+KERNEL(load_unfenced, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	fill(1024, 0);
+	if (TID == 0) {
+		mbar_expect(bar, 1024);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+	}
+	mbar_wait(bar, 0);
+}
+
 KERNEL(store_written, 32, 1, struct fault_args)
 {
 	fill(1024, 1);

@@ -107,6 +107,9 @@ static const struct fault {
 	{ "store_fenced_by_one", 32, 1, "thread 0: a product or a store of a "
 	  "box reads 4 of shared memory, which thread 1 wrote with no "
 	  "fence_async" },
+	{ "store_fenced_late", 64, 1, "with no fence_async after it" },
+	{ "load_unfenced", 32, 1, "thread 0: a box is loaded to 0 of shared "
+	  "memory, where thread 0 wrote with no fence_async after it" },
 	{ "store_written", 32, 1, "which a product or a store of a box still "
 	  "reads" },
 	{ "store_forgotten", 32, 1, "it ends before its store of a box has "
