@@ -195,6 +195,39 @@ def again(client):
     assert texts[0] == texts[1]
 
 
+def errors(client):
+    """Errors have the code that clients of OpenAI look for."""
+    ask = dict(model="fake", prompt="a")
+    for fields, kind, code in (
+            ({"max_tokens": 10**6}, openai.BadRequestError,
+             "context_length_exceeded"),
+            ({"model": "other"}, openai.NotFoundError, "model_not_found")):
+        try:
+            client.completions.create(**dict(ask, **fields))
+        except kind as e:
+            assert e.code == code, e.code
+        else:
+            raise AssertionError(code)
+    why = refused(openai.NotFoundError, lambda: client.embeddings.create(
+        model="fake", input="a"))
+    assert "there is nothing at '/v1/embeddings'" in why
+    c = client.completions.create(**ask)
+    assert c._request_id == c.id
+
+
+def offsets(client):
+    """Characters of an echoed text, as Python counts them."""
+    prompt = "a b\u00e9\U0001f600!"
+    c = client.completions.create(model="fake", prompt=prompt, echo=True,
+                                  logprobs=2, max_tokens=5, seed=1).choices[0]
+    at = c.logprobs.text_offset
+    for token, here in zip(c.logprobs.tokens[:3] + ["!"], at[:3] + [at[9]]):
+        assert c.text[here] == token
+    assert c.text.startswith(prompt) and at[10] == len(prompt)
+    assert c.logprobs.tokens[3:5] == ["bytes:\\xc3", "bytes:\\xa9"]
+    assert all(len(t) == 2 for t in c.logprobs.top_logprobs[1:])
+
+
 def many(client):
     def one(i):
         return client.completions.create(
@@ -230,6 +263,8 @@ def main():
         again(client)
         structured(client)
         like_vllm(client)
+        errors(client)
+        offsets(client)
         assert client.models.retrieve("fake").id == "fake"
         refused(openai.NotFoundError, lambda: client.models.retrieve("x"))
         many(client)
