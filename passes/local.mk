@@ -231,7 +231,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/serve/serve_price.c \
 	%D%/serve/serve_print.c \
 	%D%/serve/serve_queue.c \
+	%D%/serve/serve_reading.h \
 	%D%/serve/serve_search.c \
+	%D%/serve/serve_weights.c \
 	%D%/sim/sim.c \
 	%D%/sim/sim.h \
 	%D%/sim/sim_collect.c \

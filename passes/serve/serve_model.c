@@ -6,7 +6,7 @@
  * The dim of positions has one element meanwhile; how many keys a row attends
  * to is the load's, and priced in serve_price.c.
  */
-#include "passes/serve/serve.h"
+#include "passes/serve/serve_reading.h"
 
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
@@ -221,17 +221,6 @@ place_it(const struct serve_model *s, const struct target *t,
 
 /* ---- its kernels ---- */
 
-struct serve_reading {
-	const struct serve_model *s;
-	const struct target_group *t;
-	struct ir_module *m;
-	struct arena *a;
-	struct serve_program *out;
-	bool *of_cache;	/* by value: it is computed of what is cached */
-	/* by name: how programs of llmc store weights; NULL: others do */
-	const struct pass_stored *as;
-};
-
 /* Ranks from one to the next along an axis: those of the axes inside it. */
 static struct cost_group
 group_of(const struct serve_reading *r, uint32_t axes)
@@ -252,70 +241,6 @@ group_of(const struct serve_reading *r, uint32_t axes)
 		inner *= x->size;
 	}
 	return cost_group_apart(r->t, n, apart ? apart : 1);
-}
-
-/* The weight that a contraction multiplies by. */
-static value_id
-weight_of(const struct ir_module *m, const struct ir_node *n)
-{
-	value_id v = 0;
-	uint32_t i;
-
-	for (i = 0; i < n->nargs && !v; i++) {
-		v = pass_weight_of(m, ir_args(m, n)[i]);
-	}
-	return v;
-}
-
-/* Whether slices of the weight are read. */
-static bool
-is_cut(const struct ir_module *m, value_id weight)
-{
-	node_id id;
-
-	for (id = 1; id < m->nodes.n; id++) {
-		const struct ir_node *n = ir_node(m, id);
-
-		if (n->op == IR_SLICE && ir_args(m, n)[0] == weight) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static double
-elem_bytes(const struct ir_module *m, value_id v)
-{
-	return ir_elem_bytes(ir_type(m, v)->dtype);
-}
-
-static const struct pass_stored *
-own_storing(const struct serve_reading *r, value_id weight)
-{
-	const struct ir_node *n = ir_node(r->m, r->m->values.at[weight].node);
-
-	return &r->as[ir_attr(r->m, n, IR_ATTR_NAME)->text];
-}
-
-/*
- * How the weight is stored, in a layer or not.  Published engines store all
- * matrices of layers in one format.
- */
-static enum serve_stored
-stored_as(const struct serve_reading *r, value_id weight, bool is_layer)
-{
-	const struct pass_stored *as;
-
-	if (!r->as && is_layer) {
-		return ir_type(r->m, weight)->ndims > 1 &&
-		       !is_cut(r->m, weight) ? SERVE_ASKED : SERVE_DECLARED;
-	} else if (!r->as) {
-		return SERVE_OUTER;
-	}
-	as = own_storing(r, weight);
-	return !as->is_rounded ? SERVE_DECLARED
-		: as->is_outer ? SERVE_OUTER
-		: as->in_groups ? SERVE_ASKED : SERVE_WIDE;
 }
 
 static struct serve_line
@@ -361,7 +286,7 @@ latent_of(const struct serve_reading *r, const struct ir_region *region,
 			value_id v = ir_args(r->m, n)[0];
 
 			x->cached += per_position(r, v);
-			x->cached_bytes = elem_bytes(r->m, v);
+			x->cached_bytes = serve_elem_bytes(r->m, v);
 		}
 	}
 }
@@ -402,7 +327,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	} else {
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);
-		x->cached_bytes = elem_bytes(r->m, args[1]);
+		x->cached_bytes = serve_elem_bytes(r->m, args[1]);
 	}
 }
 
@@ -484,7 +409,7 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	const struct kernel_dot *a = &k->work->dot, *b = &twice->work->dot;
 	const struct ir_node *n = price_main_node(r->m, k, IRF_CONTRACTS,
 						 IRF_PAIRS);
-	value_id w = weight_of(r->m, n);
+	value_id w = serve_weight_of(r->m, n);
 
 	x->work = SERVE_DOT;
 	x->m = line(a->m, b->m);
@@ -498,10 +423,10 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	x->batch = line(a->batch, b->batch);
 	x->groups = a->groups;
 	x->rate = price_rate(ir_type(r->m, ir_args(r->m, n)[0])->dtype);
-	x->out_bytes = elem_bytes(r->m, ir_args(r->m, n)[0]);
-	x->weight_bytes = w ? elem_bytes(r->m, w) : 0;
-	x->stored = w ? stored_as(r, w, is_layer) : SERVE_DECLARED;
-	x->is_cut = w && is_cut(r->m, w);
+	x->out_bytes = serve_elem_bytes(r->m, ir_args(r->m, n)[0]);
+	x->weight_bytes = w ? serve_elem_bytes(r->m, w) : 0;
+	x->stored = w ? serve_stored_as(r, w, is_layer) : SERVE_DECLARED;
+	x->is_cut = w && serve_is_cut(r->m, w);
 	x->is_expert = ir_is(n->op, IRF_INDEXED);
 	if (k->nodes.n > 1) {	/* two operands and a result, as a gate has */
 		x->bytes = line(3 * k->work->write_bytes,
@@ -579,123 +504,6 @@ add_list(struct serve_reading *r, const struct kernel_list *l,
 	}
 }
 
-/* The first contraction of that weight, or NULL. */
-static const struct ir_node *
-contraction_of(const struct ir_module *m, value_id weight)
-{
-	node_id id;
-
-	for (id = 1; id < m->nodes.n; id++) {
-		const struct ir_node *n = ir_node(m, id);
-
-		if (ir_is(n->op, IRF_CONTRACTS) && !ir_is(n->op, IRF_PAIRS) &&
-		    weight_of(m, n) == weight) {
-			return n;
-		}
-	}
-	return NULL;
-}
-
-/* Scales of a weight in 8 bits, of which each rank has all: one for each index
- * of the dims that no row is along. */
-static double
-scales_of(const struct serve_reading *r, value_id weight)
-{
-	const struct ir_type *t = ir_type(r->m, weight);
-	const struct ir_attr *over = &own_storing(r, weight)->over;
-	double n = 1;
-	uint32_t i;
-
-	for (i = 0; i < t->ndims; i++) {
-		n *= ir_attr_has(over, t->dims[i])
-			? 1 : (double)ir_dim_size(r->m, t->dims[i]);
-	}
-	return n;
-}
-
-static void
-add_weight(const struct serve_reading *r, const struct ir_node *n,
-	   double times, struct serve_part *part)
-{
-	double elems = times * ir_most_elems(r->m, ir_type(r->m, n->result));
-	const struct ir_node *reader = contraction_of(r->m, n->result);
-	bool of_experts = reader && ir_is(reader->op, IRF_INDEXED);
-	enum serve_stored as = SERVE_DECLARED;
-	struct serve_held *to;
-
-	if (n->op == IR_WEIGHT && (part->is_layer || reader)) {
-		as = stored_as(r, n->result, part->is_layer);
-	}
-	to = &part->held[as][of_experts];
-	to->elems += elems;
-	to->bytes += elems * elem_bytes(r->m, n->result);
-	if (r->as && as != SERVE_DECLARED) {
-		to->rows += times * scales_of(r, n->result);
-	}
-}
-
-/* The weights of a region and those inside it. */
-static void
-add_weights(const struct serve_reading *r, region_id id, double times,
-	    struct serve_part *part)
-{
-	const struct ir_region *region = &r->m->regions.at[id];
-	uint32_t i;
-
-	for (i = 0; i < region->nodes.n; i++) {
-		const struct ir_node *n = ir_node(r->m, region->nodes.at[i]);
-
-		if (ir_is(n->op, IRF_REGION)) {
-			add_weights(r, n->region, times * (double)ir_attr_int(
-				    r->m, n, IR_ATTR_COUNT, 1), part);
-		} else if (ir_is(n->op, IRF_LOADED)) {
-			add_weight(r, n, times, part);
-		}
-	}
-}
-
-static bool
-reads(const struct ir_module *m, const struct ir_node *n, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->nargs; i++) {
-		if (ir_args(m, n)[i] == v) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Weights outside of repeats, each in the first part that reads it. */
-static void
-add_outer_weights(const struct serve_reading *r, region_id body)
-{
-	const struct ir_region *region = &r->m->regions.at[body];
-	uint32_t i, k;
-
-	for (i = 0; i < region->nodes.n; i++) {
-		const struct ir_node *w = ir_node(r->m, region->nodes.at[i]);
-		uint32_t part = 0;
-
-		if (!ir_is(w->op, IRF_LOADED)) {
-			continue;
-		}
-		for (k = 0; k < region->nodes.n; k++) {
-			const struct ir_node *n = ir_node(r->m,
-						region->nodes.at[k]);
-
-			if (reads(r->m, n, w->result)) {
-				break;
-			}
-			/* a repeat is a part, and what follows another */
-			part += ir_is(n->op, IRF_REGION) ? 2 : 0;
-		}
-		add_weight(r, w, 1, &r->out->part[part < r->out->nparts
-						  ? part : 0]);
-	}
-}
-
 /* Parts follow each other as the model has them: a repeat is one of them. */
 static void
 read_parts(struct serve_reading *r, region_id body, const struct kernel_list *l,
@@ -714,12 +522,12 @@ read_parts(struct serve_reading *r, region_id body, const struct kernel_list *l,
 			continue;
 		}
 		part = new_part(p, true, k->body->count);
-		add_weights(r, k->body->region, 1, part);
+		serve_add_weights(r, k->body->region, 1, part);
 		add_list(r, k->body, b->body, part, 1);
 		p->layers += k->body->count;
 		part = new_part(p, false, 1);
 	}
-	add_outer_weights(r, body);
+	serve_add_outer_weights(r, body);
 }
 
 /* Rows that pass from an iteration of a layer to the next. */
