@@ -39,7 +39,8 @@ if have linker; then
 	prints 'steps wait for a save  *[0-9]' checkpoint "$LLMC" "$tmp"
 	prints 'llmc f32 ' cpu --dtype f32 --rounds 1 --steps 4 "$LLMC"
 	prints 'llmc  *bf16 ' serve/beside "$build"
-	prints 'llama  *16  *2 ' serve/predicted --rounds 1 "$LLMC"
+	prints 'llama  *16  *2 ' serve/predicted --rounds 1 --model llama \
+		"$LLMC"
 	if have http; then
 		prints 'the server keeps ' serve/loaded "$build"
 	fi
