@@ -24,7 +24,8 @@
  *		slots of a scheduler
  *	rest	are issued for a tile outside of the main loop, on the longest
  *		way, with loops that run PARTS times, and TURNS times in each of
- *		those; if a block has one tile, those before the main loop once
+ *		those; once those that come before a main loop in no other loop,
+ *		and store nothing in global memory
  *	least	of attention by wgmma: are issued in an iteration of the main
  *		loop on the shortest way, which masks no score and rescales no
  *		sum; else -

@@ -239,15 +239,20 @@ depth_of(const struct reader *r, int i, int within)
 	return k == within ? depth : -1;
 }
 
-/* Whether it comes before the main loop of a block that has one tile: loops
- * there are none of an epilogue. */
+/* Whether a loop comes before the main loop of a block that has one tile, and
+ * stores nothing in global memory: it is none of an epilogue. */
 static bool
-is_before(const struct reader *r, int i)
+is_before(const struct reader *r, int loop)
 {
 	const struct loop *main_loop = &r->loop[r->main_loop];
+	const struct loop *l = &r->loop[loop];
+	int i;
 
-	return main_loop->outer < 0 &&
-	       r->at[i].order > r->at[main_loop->head].order;
+	for (i = 0; i < r->n && !(l->has[i] && begins(r->at[i].op, "STG"));
+	     i++) {
+	}
+	return i == r->n && main_loop->outer < 0 &&
+	       r->at[l->head].order > r->at[main_loop->head].order;
 }
 
 /* How often instruction i is issued for a tile, outside of the main loop. */
@@ -267,7 +272,7 @@ slots_of(const struct reader *r, int i)
 		return 0;
 	}
 	return depth == 0   ? 1 :
-	       is_before(r, i) ? 1 :
+	       k >= 0 && is_before(r, k) ? 1 :
 	       depth > 1    ? r->parts * r->turns :
 	       r->parts > 1 ? r->parts :
 			      r->turns;

@@ -15,7 +15,8 @@ export SASS LLMC
 # alone.  `narrow' has products of 128 and 64 columns, and of nobody knows how
 # many, and a loop that weighs.  Of three ways through a part of a tile in
 # `parts', 2, 3 and 4 slots, each of two parts counts the longest, and 3 more.
-# `attention1' may leave out 2 slots of 6.
+# `attention1' may leave out 2 slots of 6.  `rows' has a loop before its products,
+# of 2 slots once, and one after them, which stores, of 2 slots twice.
 printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
 	sound 168 0 0 0 0 0 0 5 128 4 25 - \
 	faulty 255 2 2 1 3 1 1 6 8 75 17 - \
@@ -23,7 +24,8 @@ printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
 	narrow 0 0 0 0 0 0 0 7 224 3 11 - \
 	narrow+weights 0 0 0 0 0 0 0 4 8 50 0 - \
 	parts 0 0 0 0 0 0 0 2 64 3 18 - \
-	attention1 0 0 0 0 0 0 0 6 64 9 1 4 >want
+	attention1 0 0 0 0 0 0 0 6 64 9 1 4 \
+	rows 0 0 0 0 0 0 0 2 64 3 8 - >want
 cmp -s want out || bad "the reader counts: $(diff want out)"
 "$SASS" 1 0 <"$tests/gpu/sass.txt" >out 2>err
 [ $? -eq 2 ] || bad 'a loop that runs 0 times'
