@@ -121,42 +121,27 @@ prepare(struct search *s)
 }
 
 /*
- * Walks, and keeps what was found before if the walk finds nothing since the
- * search is over its limits.
- */
-static void
-walk_or_keep(struct search *s, double worst_us, uint32_t keep)
-{
-	uint32_t n = s->out->found.n, i;
-	struct search_found *was = arena_dup(&s->space.keep, s->out->found.at,
-					     n * sizeof *was);
-
-	walk(s, worst_us, keep);
-	for (i = 0; s->out->open && !s->out->found.n && i < n; i++) {
-		s->out->found.at[i] = was[i];
-	}
-	s->out->found.n = i ? n : s->out->found.n;
-}
-
-/*
  * Walks below the plans that are settled.  As long as these are too few, first
  * below a guess: all plans below it are looked at, so it counts if it finds as
- * many as are wanted.  What was found before did not fit then, but in the first
- * round, where none was tried and one is enough.
+ * many as are wanted, and in the first round one.  Keeps what was found before
+ * if the walk finds nothing since the search is over its limits, but not what
+ * was tried and did not fit.
  */
 static void
 walk_to_settle(struct search *s, double guess_us, bool first)
 {
-	uint32_t want = search_nwanted(s), keep = search_nkept(s);
+	uint32_t want = search_nwanted(s), keep = search_nkept(s), i;
 	double most = search_settled_us(s, want);
+	uint32_t n = first || isfinite(most) ? s->out->found.n : 0;
+	struct search_found *was = arena_dup(&s->space.keep, s->out->found.at,
+					     n * sizeof *was);
 
-	if (isfinite(most)) {
-		walk_or_keep(s, most, keep);
-		return;
+	walk(s, isfinite(most) ? most : guess_us, keep);
+	for (i = 0; s->out->open && !s->out->found.n && i < n; i++) {
+		s->out->found.at[i] = was[i];
 	}
-	s->out->found.n = first ? s->out->found.n : 0;
-	walk_or_keep(s, guess_us, keep);
-	if (s->out->found.n < (first ? 1 : want)) {
+	s->out->found.n = i ? n : s->out->found.n;
+	if (!isfinite(most) && s->out->found.n < (first ? 1 : want)) {
 		walk(s, most, keep);
 	}
 }
@@ -188,7 +173,7 @@ settle_all(struct search *s, double aim_us)
 			retry_found(s);
 		} else {
 			walk_to_settle(s, round ? NEAR * cut_us : aim_us,
-				       round == 0);
+				       !round);
 			cut_us = s->worst_us;
 		}
 		memo_drop(s->memo, MEMO_BRIEFS);
