@@ -123,12 +123,11 @@ prepare(struct search *s)
 /*
  * Walks below the plans that are settled.  As long as these are too few, first
  * below a guess: all plans below it are looked at, so it counts if it finds as
- * many as are wanted, and in the first round one.  Keeps what was found before
- * if the walk finds nothing since the search is over its limits, but not what
- * was tried and did not fit.
+ * many as are wanted, and in the first round one.  What was found before, and
+ * did fit, stays if a walk that is over the limits finds nothing.
  */
 static void
-walk_to_settle(struct search *s, double guess_us, bool first)
+walk_below(struct search *s, double guess_us, bool first)
 {
 	uint32_t want = search_nwanted(s), keep = search_nkept(s), i;
 	double most = search_settled_us(s, want);
@@ -172,8 +171,7 @@ settle_all(struct search *s, double aim_us)
 			s->worst_us = INFINITY;
 			retry_found(s);
 		} else {
-			walk_to_settle(s, round ? NEAR * cut_us : aim_us,
-				       !round);
+			walk_below(s, round ? NEAR * cut_us : aim_us, !round);
 			cut_us = s->worst_us;
 		}
 		memo_drop(s->memo, MEMO_BRIEFS);
