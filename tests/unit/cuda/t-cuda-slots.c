@@ -8,8 +8,9 @@
 
 #include "passes/price/price.h"
 
-#define OPEN "llmc-ir 1\ndim b = 16\ndim s = 1024\ndim k = 4096\n" \
-	"dim q = 32\ndim d = 128\nset join.tiles = 1\nmodel {\n" \
+#define OPEN OPEN_OF("32", "128")
+#define OPEN_OF(q, d) "llmc-ir 1\ndim b = 16\ndim s = 1024\ndim k = 4096\n" \
+	"dim q = " q "\ndim d = " d "\nset join.tiles = 1\nmodel {\n" \
 	"  %0 = weight name=\"x\" : bf16[b, s, k]\n" \
 	"  %1 = weight name=\"w\" : bf16[q, d, k]\n" \
 	"  %2 = weight name=\"o\" : bf16[b, s, q, d]\n" \
@@ -104,7 +105,7 @@ priced(struct ir_module *m, const struct kernel *k, bool beside)
 /* Whether both are within 1% of each other; in one wave there are no products
  * beside which warps of their own could put a tile away. */
 static bool
-is_priced(const char *name, const char *rest, bool beside)
+is_priced(const char *name, const char *open, const char *rest, bool beside)
 {
 	const struct tk_kernel *x;
 	double price, code;
@@ -114,7 +115,7 @@ is_priced(const char *name, const char *rest, bool beside)
 	tc_open(&c, NULL, "sm_90a");
 	c.unrun = true;
 	c.c.units = beside ? c.c.units : ONE_WAVE;
-	tc_text(&c, arena_printf(&c.a, "%s%s", OPEN, rest), 0);
+	tc_text(&c, arena_printf(&c.a, "%s%s", open, rest), 0);
 	m = c.modules.at[0];
 	assert_int_equal(m->t.kernels.n, 1);
 	x = &m->t.kernels.at[0];
@@ -137,10 +138,27 @@ test_counts(void **state)
 
 	(void)state;
 	for (i = 0; i < NEPILOGUES; i++) {
-		all &= is_priced(epilogues[i].name, epilogues[i].text, false);
-		all &= is_priced(epilogues[i].name, epilogues[i].text, true);
+		all &= is_priced(epilogues[i].name, OPEN, epilogues[i].text,
+				 false);
+		all &= is_priced(epilogues[i].name, OPEN, epilogues[i].text,
+				 true);
 	}
 	assert_true(all);
+}
+
+/* Heads of 48 leave parts of 16 columns, heads of 96 of 32: of the former three
+ * warps have a vector of each thread at a time, so loads take longer. */
+static void
+test_parts(void **state)
+{
+	const char *text = DOT "  %5 = silu %2" ALL "  %6 = mul %4, %5" ALL
+		"  return %6\n}\n";
+
+	(void)state;
+	assert_true(is_priced("a gate, heads of 48", OPEN_OF("128", "48"),
+			      text, true));
+	assert_true(is_priced("a gate, heads of 96", OPEN_OF("128", "96"),
+			      text, true));
 }
 
 /* Experts, by an epilogue on rows and by what is summed up; and weights of 4
@@ -274,8 +292,8 @@ test_powers(void **state)
 				     i + 1, i, i);
 	}
 	sprintf(text + n, "  return %%%d\n}\n", i);
-	assert_true(is_priced("powers", text, false));
-	assert_true(is_priced("powers", text, true));
+	assert_true(is_priced("powers", OPEN, text, false));
+	assert_true(is_priced("powers", OPEN, text, true));
 }
 
 /* Cycles of the estimate for a stored product with so many stages of k, by
@@ -335,6 +353,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_powers)
 	};
