@@ -125,4 +125,5 @@ release_cli_tests = \
 	%D%/search/search-runs.sh \
 	%D%/search/validate.sh \
 	%D%/search/worst.sh \
-	%D%/serve/serve.sh
+	%D%/serve/serve.sh \
+	%D%/serve/full.sh
