@@ -31,6 +31,24 @@ is_in_class(char class, int c)
 	}
 }
 
+/* Adds a range to one that it touches, if there is one. */
+static bool
+widen(struct char_set *set, uint32_t first, uint32_t last)
+{
+	int i;
+
+	for (i = 0; i < set->n; i++) {
+		struct gram_range *r = &set->beyond[i];
+
+		if (first <= r->last + 1 && last + 1 >= r->first) {
+			r->first = first < r->first ? first : r->first;
+			r->last = last > r->last ? last : r->last;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* False: the set is full, at a byte. */
 static bool
 add_range(struct pattern_reader *x, size_t at, struct char_set *set,
@@ -41,16 +59,15 @@ add_range(struct pattern_reader *x, size_t at, struct char_set *set,
 	for (i = first; i <= last && i < 128; i++) {
 		set->ascii[i] = true;
 	}
-	if (last < 128) {
+	first = first < 128 ? 128 : first;
+	if (last < 128 || widen(set, first, last)) {
 		return true;
 	}
 	if (set->n == GRAM_SET_RANGES) {
 		return gram_pattern_fail(x, at, "has a class of more than 32 "
 					 "ranges beyond ASCII");
 	}
-	set->beyond[set->n++] = (struct gram_range){
-		first < 128 ? 128 : first, last
-	};
+	set->beyond[set->n++] = (struct gram_range){ first, last };
 	return true;
 }
 
@@ -111,7 +128,8 @@ read_unicode(struct pattern_reader *x, size_t at, uint32_t *out)
 	return gram_pattern_fail(x, at, "has half of a character by \\u");
 }
 
-/* What follows a backslash; *single: the character that it is, or -1. */
+/* What follows a backslash: *single is a character, or -1, and those that it
+ * stands for are added. */
 static bool
 read_escape(struct pattern_reader *x, struct char_set *set, int64_t *single)
 {
@@ -139,10 +157,11 @@ read_escape(struct pattern_reader *x, struct char_set *set, int64_t *single)
 					 "known here");
 	}
 	*single = code;
-	return add_range(x, at, set, code, code);
+	return true;
 }
 
-/* One character, or several by an escape: *single is -1 then. */
+/* One character, which is not added, or several by an escape: *single is -1
+ * then. */
 static bool
 read_one(struct pattern_reader *x, struct char_set *set, int64_t *single)
 {
@@ -162,15 +181,17 @@ read_one(struct pattern_reader *x, struct char_set *set, int64_t *single)
 		code = code << 6 | (s[i] & 0x3f);
 	}
 	*single = code;
-	return add_range(x, at, set, code, code);
+	return true;
 }
 
 bool
 gram_chars_one(struct pattern_reader *x, struct char_set *set)
 {
-	int64_t single;
+	size_t at = x->at;
+	int64_t c;
 
-	return read_one(x, set, &single);
+	return read_one(x, set, &c) &&
+	       (c < 0 || add_range(x, at, set, (uint32_t)c, (uint32_t)c));
 }
 
 /* ---- classes ---- */
@@ -230,7 +251,8 @@ read_member(struct pattern_reader *x, struct char_set *set)
 	}
 	if (gram_pattern_peek(x) != '-' || x->at + 1 >= x->n ||
 	    x->s[x->at + 1] == ']') {
-		return true;
+		return first < 0 || add_range(x, at, set, (uint32_t)first,
+					      (uint32_t)first);
 	}
 	x->at++;
 	if (!read_one(x, set, &last)) {

@@ -109,6 +109,15 @@ read_group(struct pattern_reader *x, size_t open, struct pattern_part *out)
 	return true;
 }
 
+/* False: it is too long. */
+static bool
+take_step(struct pattern_reader *x)
+{
+	return ++x->steps <= STEPS ||
+	       gram_pattern_fail(x, x->at, "is too long with what its counts "
+				 "repeat");
+}
+
 static bool
 read_atom(struct pattern_reader *x, struct pattern_part *out)
 {
@@ -116,9 +125,8 @@ read_atom(struct pattern_reader *x, struct pattern_part *out)
 	size_t at = x->at;
 	int c = gram_pattern_peek(x);
 
-	if (++x->steps > STEPS) {
-		return gram_pattern_fail(x, at, "is too long with what its "
-					 "counts repeat");
+	if (!take_step(x)) {
+		return false;
 	}
 	if (c == '(') {
 		x->at++;
@@ -274,6 +282,10 @@ read_choice(struct pattern_reader *x, struct pattern_part *out)
 			if (x->depth == 0 && x->apart) {
 				return gram_pattern_fail(x, x->at, "has "
 					"alternatives outside of a group");
+			}
+			/* one that is empty has no atom */
+			if (!take_step(x)) {
+				return false;
 			}
 			x->at++;
 		} else {
