@@ -2,8 +2,8 @@
  * Which ways to recompute the stages of a rank take: those that together take
  * least, of all that fit.  Used by search_fit.c.
  *
- * One or two stages have so few choices that all are looked at, as their rank
- * would lay them out.  More have pools of slots (solve/pooling.h): their
+ * One or two stages have few choices: all that may fit are looked at, as their
+ * rank would lay them out.  More have pools of slots (solve/pooling.h): their
  * schedule is an interleaved one, whose backward is whole, so that all that
  * layers save is of one span.
  */
@@ -46,6 +46,7 @@ choose_listed(struct trial_rank *f, double most_bytes)
 	struct tuples l = { .n = f->n, .nways = nways,
 			     .evenly = f->x->evenly, .seen = f->seen };
 	double *least;
+	bool fits = false;
 
 	for (i = 0; i < f->n; i++) {
 		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
@@ -57,18 +58,18 @@ choose_listed(struct trial_rank *f, double most_bytes)
 		l.us[i] = of->us;
 		l.bytes[i] = least;
 	}
-	while (tuples_next(&l, most_bytes, nth)) {
+	tuples_open(&f->tmp, &l);
+	while (!fits && tuples_next(&l, most_bytes, nth)) {
 		for (i = 0; i < f->n; i++) {
 			f->x->choice[f->of[i]] = nth[i];
 			f->keeps[i] = trial_ways_of(f, f->of[i])
 				->keeps[nth[i]];
 		}
 		f->taken = kept_bytes(f);
-		if (f->taken <= most_bytes) {
-			return true;
-		}
+		fits = f->taken <= most_bytes;
 	}
-	return false;
+	f->x->s->out->looked += l.looked;
+	return fits;
 }
 
 /* ---- more stages ---- */

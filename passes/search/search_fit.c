@@ -84,8 +84,7 @@ choose(struct trial_rank *f, double *bytes)
 
 	f->none = false;
 	if (f->seen) {
-		memset(f->seen, 0, tuples_choices(f->n,
-						   f->x->ways_of->at.n));
+		memset(f->seen, 0, f->x->ways_of->at.n * sizeof *f->seen);
 	}
 	while (trial_choose(f, room)) {
 		double lack, more, is;
@@ -327,8 +326,9 @@ open_rank(struct trial *x)
 	f.ways = arena_alloc(&x->s->space.tmp, x->nstages * sizeof *f.ways);
 	f.keeps = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.keeps);
 	f.words = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.words);
-	f.seen = f.n > TUPLES_STAGES ? NULL : arena_alloc(&x->s->space.tmp,
-		tuples_choices(f.n, x->ways_of->at.n));
+	f.seen = f.n > TUPLES_STAGES ? NULL
+		: arena_alloc(&x->s->space.tmp, x->ways_of->at.n *
+			      sizeof *f.seen);
 	return f;
 }
 

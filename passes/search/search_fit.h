@@ -42,7 +42,7 @@ struct trial_rank {
 	/* no ways of more than two stages fit, by f->made: found by a choice
 	 * in all the memory that there is */
 	bool none;
-	bool *seen;		/* see struct tuples; NULL: of more stages */
+	uint32_t *seen;		/* see struct tuples; NULL: of more stages */
 	bool full;		/* a rank before does not fit */
 	/* see trial.left_us and grouped_us, for one microbatch */
 	double left_us, grouped_us;

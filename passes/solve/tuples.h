@@ -16,15 +16,21 @@ struct tuples {
 	const double *us[TUPLES_STAGES], *bytes[TUPLES_STAGES];
 	/* the slowest stage is to be as quick as it can be, before all else */
 	bool evenly;
-	bool *seen;		/* by choice, tuples_choices of them */
+	/* by way of the first stage, none at first: how many ways of the other
+	 * stage, the quickest first, were seen with it or keep too much */
+	uint32_t *seen;
+	uint32_t *order;	/* tuples_open sets it: the quickest first */
+	uint64_t looked;	/* added to: choices that were looked at */
 };
 
 /* How many choices n stages have. */
 uint32_t tuples_choices(uint32_t n, uint32_t nways);
+/* Prepares for tuples_next, which goes on where x->seen ends. */
+void tuples_open(struct arena *a, struct tuples *x);
 /*
  * Sets a way for each stage: of the choices that were not seen and keep at
  * least no more than `room`, the quickest, which then was.  False: none is
- * left.
+ * left.  There is never more room than there was.
  */
 bool tuples_next(struct tuples *x, double room, uint32_t *nth);
 

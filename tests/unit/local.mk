@@ -98,6 +98,7 @@ unit_tests += \
 	%D%/sim/t-sim-ops \
 	%D%/sim/t-sim-train \
 	%D%/passes/t-pooling \
+	%D%/passes/t-tuples \
 	%D%/passes/t-solve \
 	%D%/passes/t-solve-cost \
 	%D%/passes/t-solve-ladders \

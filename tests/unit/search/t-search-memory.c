@@ -150,7 +150,7 @@ open_rank(struct trial *x, uint32_t rank)
 	f.ways = arena_alloc(a, x->nstages * sizeof *f.ways);
 	f.keeps = arena_alloc(a, n * sizeof *f.keeps);
 	f.seen = n > TUPLES_STAGES ? NULL
-		: arena_alloc(a, tuples_choices(n, x->ways_of->at.n));
+		: arena_alloc(a, x->ways_of->at.n * sizeof *f.seen);
 	return f;
 }
 
