@@ -122,9 +122,10 @@ prepare(struct search *s)
 
 /*
  * Walks below the plans that are settled.  As long as these are too few, first
- * below a guess: all plans below it are looked at, so it counts if it finds as
- * many as are wanted, and in the first round one.  What was found before, and
- * did fit, stays if a walk that is over the limits finds nothing.
+ * below a guess, if there is one: all plans below it are looked at, so it
+ * counts if it finds as many as are wanted, and in the first round one.  What
+ * was found before, and did fit, stays if a walk that is over the limits finds
+ * nothing.
  */
 static void
 walk_below(struct search *s, double guess_us, bool first)
@@ -140,7 +141,8 @@ walk_below(struct search *s, double guess_us, bool first)
 		s->out->found.at[i] = was[i];
 	}
 	s->out->found.n = i ? n : s->out->found.n;
-	if (!isfinite(most) && s->out->found.n < (first ? 1 : want)) {
+	if (!isfinite(most) && isfinite(guess_us) &&
+	    s->out->found.n < (first ? 1 : want)) {
 		walk(s, most, keep);
 	}
 }

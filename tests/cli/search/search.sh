@@ -132,6 +132,13 @@ schedules run as a schedule
 END
 grep -qx '    "plans_left_open": 0,' out || bad 'plan.json: plans left open'
 grep -qx '    "gap": 0' out || bad 'plan.json: gap of a whole search'
+# Where fewer plans fit than are wanted, nothing is walked over twice: 123 plans
+# are priced in three walks and three more looks at what came close.
+run --target h100x8 --explain=search --top=20 \
+	--pin tp=8,zero=0,sequence=off "$examples/llama-3-8b.llm"
+cp out report
+[ "$(counted 'plans priced, with ZeRO and stages')" -le 140 ] ||
+	bad 'a walk that finds fewer plans than are wanted is made again'
 # A search that ends before it has looked at all says how much it left, and how
 # far below the answer that may be.
 set -- --target h100x8x2048 --search-seconds=1 -w "$examples/mixtral-8x7b.llm"
