@@ -266,6 +266,7 @@ struct cost_single {
 	int64_t heads, kv, d, v;
 	/* values are the first numbers of keys, as of latents */
 	bool within;
+	bool exact;		/* numbers of more than 16 bits */
 };
 
 /* The scratch of its items: each of a query has a slot.  In bytes from the

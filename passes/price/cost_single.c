@@ -60,7 +60,7 @@ cost_single_is_wide(const struct cost_single *x)
 {
 	int64_t n = cost_single_outs(x);
 
-	return x->within && n > 1 && n <= WIDE_WARPS &&
+	return x->within && !x->exact && n > 1 && n <= WIDE_WARPS &&
 	       cost_single_cols(x) <= round_up(x->d, 16);
 }
 

@@ -266,7 +266,8 @@ is_own(const struct serve_item *x, const struct target_group *t,
 		.queries = (int64_t)fmax((l->decoding + l->chunk) / ranks, 1),
 		.keys = (int64_t)step_keys(l, ranks),
 		.heads = (int64_t)x->heads, .kv = (int64_t)x->kv,
-		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within
+		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within,
+		.exact = cost_rate_bytes(x->rate) > 2
 	};
 	return x->own && !target_is_cpu(&t->device);
 }

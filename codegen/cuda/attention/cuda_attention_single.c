@@ -100,7 +100,7 @@ open_wide(struct ca_single *x)
 {
 	int64_t n = cost_single_tiles(&x->of, true);
 
-	x->wide = cost_single_is_wide(&x->of) && x->s.t->tile != IR_F32;
+	x->wide = cost_single_is_wide(&x->of);
 	/* slopes of heads take registers, too */
 	x->s.kept = x->wide && x->s.t->alibi <= 0;
 	for (; x->wide && n > 0; n--) {
@@ -122,7 +122,8 @@ ca_single_open(const struct ca_forward *s)
 	x->of = (struct cost_single){ .queries = t->queries, .keys = t->keys,
 				      .heads = t->heads, .kv = t->kv,
 				      .d = t->d, .v = t->dv,
-				      .within = is_latent(t) };
+				      .within = is_latent(t),
+				      .exact = t->tile == IR_F32 };
 	x->s.form.mt = 1;
 	x->s.form.chunk = 0;
 	x->s.heads = true;

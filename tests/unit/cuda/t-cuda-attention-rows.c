@@ -248,7 +248,8 @@ run_steps(const struct model *m, const struct step *all, int n)
 		/* its launches and scratch are those that prices count */
 		x = (struct cost_single){ .queries = r.x->queries,
 			.keys = r.x->keys, .heads = m->heads, .kv = m->kv,
-			.d = m->d, .v = m->v, .within = m->latent };
+			.d = m->d, .v = m->v, .within = m->latent,
+			.exact = strcmp(m->dtype, "f32") == 0 };
 		assert_true(s.ranks[0].k[0].steps.n ==
 			    cost_single_launches(&x));
 		assert_true((double)s.ranks[0].k[0].shared_bytes ==
@@ -267,7 +268,9 @@ static const struct model models[] = {
 	 * part of one; and values that are no part of keys */
 	{ "sm_90a", "bf16", "", NULL, 1, 20, 160, 144, true, true },
 	{ "sm_80", "bf16", " alibi=4", NULL, 1, 4, 288, 272, false, true },
-	{ "sm_90a", "f16", " softcap=2", NULL, 1, 4, 176, 150, false, false }
+	{ "sm_90a", "f16", " softcap=2", NULL, 1, 4, 176, 150, false, false },
+	/* latents of f32, of which each item computes scores */
+	{ "sm_90a", "f32", "", NULL, 1, 16, 144, 136, false, true }
 };
 
 /* Several parts: alone, and with others. */
