@@ -212,6 +212,69 @@ bytes_echoed(const struct rt_choice *c, const char *text, size_t n,
 	return n < left ? n : left;
 }
 
+/* Blanks that a token begins with; *all: it is nothing else. */
+static size_t
+blanks_of(const struct rt_choice *c, uint32_t token, bool *all,
+	  struct rt_text *out)
+{
+	size_t n, k = 0;
+	char *text = token_text(c, (int32_t)token, true, &n, out);
+
+	while (k < n && text[k] == ' ') {
+		k++;
+	}
+	*all = text && k == n;
+	free(text);
+	return k;
+}
+
+/*
+ * Whether the blanks that a prompt's tokens begin with, from its i-th on, are
+ * all of its text.  A tokenizer may put one there, which no decoder has, as the
+ * text is decoded without the first.
+ */
+static bool
+has_blanks(const struct rt_choice *c, int64_t i, struct rt_text *out)
+{
+	size_t at = c->counted, n = 0;
+	bool all = true;
+	int64_t nids;
+	const uint32_t *ids = rt_choice_prompt(c, &nids);
+
+	while (at < c->echoed && c->text.at[at] == ' ') {
+		at++;
+	}
+	for (; i < nids && all && n <= at - c->counted &&
+	       !rt_tokenizer_is_special(c->stream.tokenizer, ids[i]); i++) {
+		n += blanks_of(c, ids[i], &all, out);
+	}
+	return n > 0 && n <= at - c->counted;
+}
+
+/* Before the first token that is not special: where its blank is of the text,
+ * its text is that of such a token after another. */
+static void
+begin_prompt(struct rt_choice *c)
+{
+	int64_t n, i = 0;
+	const uint32_t *ids = rt_choice_prompt(c, &n);
+	struct rt_error err;
+	bool whole;
+	char *text;
+	size_t len;
+
+	while (rt_tokenizer_is_special(c->stream.tokenizer, ids[i])) {
+		i++;
+	}
+	text = token_text(c, (int32_t)ids[i], true, &len, &c->text);
+	whole = text && is_utf8(text, len);
+	free(text);
+	if (whole && has_blanks(c, i, &c->text) &&
+	    rt_stream_begin(&c->prompt, &ids[i], 1, &err) != RT_OK) {
+		c->text.failed = true;
+	}
+}
+
 /* The next token of a prompt that is echoed.  Its text comes as an answer's
  * does, in whole characters. */
 static void
@@ -223,6 +286,9 @@ add_prompt_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known)
 	size_t n = 0;
 
 	add_text_logprob(c, t, known);
+	if (!special && c->prompt.ids.n == 0) {
+		begin_prompt(c);
+	}
 	if (special) {
 		text = token_text(c, t->token, false, &n, &c->text);
 	} else if (rt_codec_text(&c->prompt, t->token, &text, &n, &err) !=

@@ -179,6 +179,7 @@ static const struct {
 } files[] = {
 	{ "gpt2.json", NULL, "<|endoftext|>" },
 	{ "llama2.json", "<s>", "</s>" },
+	{ "mistral.json", "<s>", "[INST]" },
 	{ "llama3.json", "<|begin_of_text|>", "<|eot_id|>" },
 	{ "gemma.json", "<bos>", "<eos>" },
 	{ "qwen.json", NULL, "<|im_end|>" },
