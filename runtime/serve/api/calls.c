@@ -552,13 +552,14 @@ rt_calls_end(struct rt_calls *x, const char *text, size_t n)
 
 /* ---- writing ---- */
 
-/* Nine letters and digits, as some models have it, are an id for all. */
+/* Nine letters and digits, as some models have it, are an id for all.  Numbers
+ * of replies are 0x9e3779b97f4a7c15 apart (service.c), those of calls not. */
 static void
 write_id(uint64_t number, size_t i, struct rt_text *out)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz"
 				     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	uint64_t z = number + ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u;
+	uint64_t z = number + ((uint64_t)i + 1) * 0xd1b54a32d192ed03u;
 	int k;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;

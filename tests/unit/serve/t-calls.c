@@ -332,6 +332,8 @@ read_answer(struct rt_reply *r, struct answer *a)
 	}
 }
 
+static uint64_t number = 1;	/* of replies */
+
 static struct rt_reply *
 open_reply(int form, const char *more, bool stream)
 {
@@ -344,8 +346,8 @@ open_reply(int form, const char *more, bool stream)
 		 stream ? "true" : "false");
 	read_request(&q, &codec[form], body, &err);
 	assert_string_equal(err.message, "");
-	assert_int_equal(rt_reply_open(&r, &q, &codec[form], "m", 1, 2, &err),
-			 RT_OK);
+	assert_int_equal(rt_reply_open(&r, &q, &codec[form], "m", number, 2,
+				       &err), RT_OK);
 	return r;
 }
 
@@ -526,6 +528,34 @@ test_answers(void **state)
 		assert_true(a.n < 2 || strcmp(a.ids[0], a.ids[1]) != 0);
 		answer_release(&a);
 		answer_release(&b);
+	}
+}
+
+/* Calls of replies that a service made one after another, whose numbers are so
+ * far apart: each has an id of its own. */
+static void
+test_ids(void **state)
+{
+	static const char text[] = "<tool_call>{\"name\":\"now\","
+		"\"arguments\":{}}</tool_call><tool_call>{\"name\":\"now\","
+		"\"arguments\":{}}</tool_call>";
+	char ids[8][16];
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < 8; i += 2) {
+		struct answer a;
+
+		answer_by(CHATML, "", false, text, sizeof text - 1, &a);
+		assert_int_equal(a.n, 2);
+		memcpy(ids[i], a.ids, sizeof ids[i] * 2);
+		answer_release(&a);
+		number += 0x9e3779b97f4a7c15u;
+	}
+	for (i = 0; i < 8; i++) {
+		for (k = 0; k < i; k++) {
+			assert_string_not_equal(ids[i], ids[k]);
+		}
 	}
 }
 
@@ -775,6 +805,7 @@ main(void)
 		cmocka_unit_test(test_long_tools),
 		cmocka_unit_test(test_damaged_requests),
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_damaged_answers),
 		cmocka_unit_test(test_forced),
 		cmocka_unit_test(test_special_marks),
