@@ -268,9 +268,7 @@ static const struct model models[] = {
 	 * part of one; and values that are no part of keys */
 	{ "sm_90a", "bf16", "", NULL, 1, 20, 160, 144, true, true },
 	{ "sm_80", "bf16", " alibi=4", NULL, 1, 4, 288, 272, false, true },
-	{ "sm_90a", "f16", " softcap=2", NULL, 1, 4, 176, 150, false, false },
-	/* latents of f32, of which each item computes scores */
-	{ "sm_90a", "f32", "", NULL, 1, 16, 144, 136, false, true }
+	{ "sm_90a", "f16", " softcap=2", NULL, 1, 4, 176, 150, false, false }
 };
 
 /* Several parts: alone, and with others. */
@@ -334,6 +332,22 @@ many_keys(void **state)
 		}
 	}
 	b.units = 0;
+}
+
+/* Latents of f32: warps do not share their scores, so what sees few keys of a
+ * step is single, and the rest is in blocks. */
+static void
+exact_latents(void **state)
+{
+	static const struct model exact = { "sm_90a", "f32", "", NULL, 1, 16,
+					    160, 144, false, true };
+	static const struct step all[] = {
+		{ 1, 600, 0, 0, 40, ANYWHERE, 0 },
+		{ 17, 700, 16, BLOCK, 40, SPREAD, 0 }
+	};
+
+	(void)state;
+	run_steps(&exact, all, sizeof all / sizeof all[0]);
 }
 
 /* NaN of keys and values that single queries do not see, before their first key
@@ -457,6 +471,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts),
 		cmocka_unit_test(many_keys),
+		cmocka_unit_test(exact_latents),
 		cmocka_unit_test(beside_bad),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(compiled)
