@@ -211,6 +211,8 @@ int64_t serve_apart(const struct serve_split *s);
 /* Whether v is a cache, or a slice of one, which attention reads where it
  * lies. */
 bool serve_lies_cached(const struct ir_module *m, value_id v);
+/* Whether v and k are of one cache, and begin at one place. */
+bool serve_lies_within(const struct ir_module *m, value_id v, value_id k);
 /*
  * Marks the values that a region computes of what is cached, up to attention;
  * what that reads of the cache itself is not computed.  By value.

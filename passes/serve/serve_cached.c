@@ -21,15 +21,35 @@ is_keys(const struct ir_module *m, const struct ir_region *region, value_id v)
 	return false;
 }
 
-bool
-serve_lies_cached(const struct ir_module *m, value_id v)
+/* The cache that v is, or is a slice of; NULL: of none.  Adds up where slices
+ * begin. */
+static const struct ir_node *
+cache_of(const struct ir_module *m, value_id v, int64_t *at)
 {
 	const struct ir_node *n = ir_node(m, m->values.at[v].node);
 
-	while (n->op == IR_SLICE) {
-		n = ir_node(m, m->values.at[ir_args(m, n)[0]].node);
+	for (*at = 0; n->op == IR_SLICE;
+	     n = ir_node(m, m->values.at[ir_args(m, n)[0]].node)) {
+		*at += ir_attr_int(m, n, IR_ATTR_AT, 0);
 	}
-	return n->op == IR_CACHE;
+	return n->op == IR_CACHE ? n : NULL;
+}
+
+bool
+serve_lies_cached(const struct ir_module *m, value_id v)
+{
+	int64_t at;
+
+	return cache_of(m, v, &at) != NULL;
+}
+
+bool
+serve_lies_within(const struct ir_module *m, value_id v, value_id k)
+{
+	int64_t at_v, at_k;
+	const struct ir_node *n = cache_of(m, v, &at_v);
+
+	return n && n == cache_of(m, k, &at_k) && at_v == at_k;
 }
 
 void

@@ -322,8 +322,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 		}
 		x->latent = x->computed > 0 && !r->s->absorbs;
 		x->computed = x->latent ? 0 : x->computed;
-		x->within = serve_lies_cached(r->m, args[1]) &&
-			    serve_lies_cached(r->m, args[2]);
+		x->within = serve_lies_within(r->m, args[2], args[1]);
 	} else {
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);

@@ -342,6 +342,7 @@ test_latents(void **state)
 		assert_true(x->cached == RANK + ROT);
 		assert_true(x->computed == cases[i].computed);
 		assert_true(x->latent == !cases[i].absorbs);
+		assert_true(x->within == (x->kv == 1));
 		few = decode_time(&s, &p, 1, 4096).us[SERVE_CONTRACTIONS];
 		more = decode_time(&s, &p, 1, 65536).us[SERVE_CONTRACTIONS];
 		assert_true(cases[i].computed > 0 ? more > 2 * few
@@ -366,6 +367,7 @@ test_parts_of_caches(void **state)
 	program(&s, 1, 1, 1, &p);
 	x = attention_of(&p);
 	assert_true(x->computed == 0 && x->cached == HEADS * 2 * HD);
+	assert_false(x->within);
 	wide = decode_time(&s, &p, 1, 65536);
 	assert_true(wide.us[SERVE_MAPS] ==
 		    decode_time(&s, &p, 1, 4096).us[SERVE_MAPS]);
