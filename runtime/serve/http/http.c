@@ -196,13 +196,16 @@ header_of(const struct http_exchange *x, const char *name)
 }
 
 static enum MHD_Result
-count_length(void *user, enum MHD_ValueKind kind, const char *name,
-	     const char *value)
+see_header(void *user, enum MHD_ValueKind kind, const char *name,
+	   const char *value)
 {
+	struct rt_path_head *h = user;
+
 	(void)kind;
 	(void)value;
-	*(int *)user += strcasecmp(name, "Content-Length") == 0 ||
-			strcasecmp(name, "Transfer-Encoding") == 0;
+	h->nlengths += strcasecmp(name, "Content-Length") == 0 ||
+		       strcasecmp(name, "Transfer-Encoding") == 0;
+	h->has_blank = h->has_blank || !*name || strpbrk(name, " \t");
 	return MHD_YES;
 }
 
@@ -212,12 +215,13 @@ begin_request(struct http_exchange *x, const char *method, const char *path)
 	struct rt_path_head h = { .method = method, .path = path,
 		.type = header_of(x, "Content-Type"),
 		.length = header_of(x, "Content-Length"),
+		.coding = header_of(x, "Transfer-Encoding"),
 		.authorization = header_of(x, "Authorization"),
 		.expect = header_of(x, "Expect") };
 	struct rt_path_answer a;
 
 	x->http->lib.MHD_get_connection_values(x->connection, MHD_HEADER_KIND,
-		count_length, &h.nlengths);
+		see_header, &h);
 	return rt_path_refuses(&x->call, &h, &a) ? send_answer(x, &a)
 						 : MHD_YES;
 }

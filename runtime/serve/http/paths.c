@@ -349,6 +349,29 @@ is_too_large(const struct rt_path_call *c, const struct rt_path_head *h)
 			    (waits ? most : most * RT_HTTP_DROPS);
 }
 
+/*
+ * Where a proxy may see the end of a request elsewhere (RFC 9112, 5.1, 6.1 and
+ * 6.3), what follows would be another request: its connection is closed.
+ */
+static bool
+set_unclear(struct rt_path_answer *out, const struct rt_path_head *h)
+{
+	const char *why = h->nlengths > 1
+		? "a request has one Content-Length or Transfer-Encoding, this "
+		  "has several"
+		: h->has_blank ? "a header's name has a blank, or is empty"
+		: h->coding && strcasecmp(h->coding, "chunked") != 0
+		? "the Transfer-Encoding of a request is chunked, or there is "
+		  "none" : NULL;
+
+	if (why) {
+		set_error(out, 400, NULL, why);
+		out->header = "Connection";
+		out->value = "close";
+	}
+	return why;
+}
+
 bool
 rt_path_refuses(struct rt_path_call *c, const struct rt_path_head *h,
 		struct rt_path_answer *out)
@@ -356,11 +379,10 @@ rt_path_refuses(struct rt_path_call *c, const struct rt_path_head *h,
 	const struct rt_path *other;
 
 	c->path = find_path(h, &other);
-	if (h->nlengths > 1) {
-		/* a proxy may take another one (RFC 9112, 6.3) */
-		set_error(out, 400, NULL, "a request has one Content-Length or "
-			  "Transfer-Encoding, this has several");
-	} else if (!other) {
+	if (set_unclear(out, h)) {
+		return true;
+	}
+	if (!other) {
 		set_nowhere(out, h->path);
 	} else if (!c->path) {
 		set_other_method(out, other->method);

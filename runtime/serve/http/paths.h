@@ -13,8 +13,9 @@ struct rt_path;
 /* What is known of a request before its body comes; headers may be NULL. */
 struct rt_path_head {
 	const char *method, *path;
-	const char *type, *length, *authorization;
+	const char *type, *length, *coding, *authorization;
 	int nlengths;		/* headers that say how long the body is */
+	bool has_blank;		/* a header's name has one, or is empty */
 	const char *expect;	/* 100-continue: it waits to send the body */
 };
 

@@ -217,6 +217,16 @@ gets 200 '"text"' $c "$small"
 json='Content-Type: application/json'
 gets 400 'this has several' $c "$small" -H "Content-Length: ${#small}" \
 	-H 'Transfer-Encoding: chunked'
+# else what is sent as a body would be a request where a proxy sees none
+for header in 'Content-Length : 5' "Transfer-Encoding$(printf '\t'): chunked" \
+	'A blank: 1'; do
+	gets 400 "a header's name has a blank" $c "$small" -H "$header" \
+		-D headers
+	grep -qi '^connection: close' headers || bad "$header: goes on"
+done
+gets 400 'is chunked, or there is none' $c "$small" -H 'Content-Length:' \
+	-H 'Transfer-Encoding: identity' -D headers
+grep -qi '^connection: close' headers || bad 'another coding: goes on'
 for size in 1 7 30 100 1000 20000; do
 	head -c $size /dev/urandom >garbage
 	gets 400 error $c @garbage
