@@ -247,6 +247,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve/pareto.h \
 	%D%/solve/pooling.c \
 	%D%/solve/pooling.h \
+	%D%/solve/pooling_temps.c \
 	%D%/solve/solve.c \
 	%D%/solve/solve.h \
 	%D%/solve/solve_bound.c \

@@ -23,15 +23,15 @@ trial_near_us(const struct trial_rank *f)
 }
 
 /*
- * Bytes of the rank with f->keeps, but with the fewest temporary ones of any
- * way: what these are is not known before the programs are made.
+ * Bytes of the rank with f->keeps.  Temporary ones are not known before the
+ * programs are made, and are then the fewest of any way.
  */
 static double
 kept_bytes(const struct trial_rank *f)
 {
 	uint32_t i;
 
-	for (i = 0; i < f->n; i++) {
+	for (i = 0; i < f->n && !f->made; i++) {
 		f->keeps[i].temp = trial_ways_of(f, f->of[i])->other.temp;
 	}
 	return trial_moving_bytes(f->x, f->rank, f->keeps);
@@ -74,7 +74,8 @@ choose_listed(struct trial_rank *f, double most_bytes)
 
 /* ---- more stages ---- */
 
-/* Bytes of the rank without what layers save, at least. */
+/* Bytes of the rank without what layers save, and what each way is known to
+ * need for a while, at least. */
 static double
 other_bytes(const struct trial_rank *f)
 {
@@ -82,6 +83,7 @@ other_bytes(const struct trial_rank *f)
 
 	for (i = 0; i < f->n; i++) {
 		f->keeps[i] = trial_ways_of(f, f->of[i])->other;
+		f->keeps[i].temp = f->made ? 0 : f->keeps[i].temp;
 	}
 	return trial_moving_bytes(f->x, f->rank, f->keeps);
 }
@@ -137,9 +139,11 @@ ways_of_unit(struct trial_rank *f, uint32_t i, uint32_t n)
 			at[w].nth = w;
 			at[w].us += of->us[w];
 			at[w].size = fmax(at[w].size, of->keeps[w].slot[SPAN]);
+			at[w].temp = fmax(at[w].temp, f->made
+						  ? of->keeps[w].temp : 0);
 		}
 	}
-	return (struct pooling_ways){ at, pooling_sort(at, nways), n };
+	return (struct pooling_ways){ at, nways, n };
 }
 
 /* Sets the units of the rank's stages. */

@@ -108,7 +108,6 @@ choose(struct trial_rank *f, double *bytes)
 		room -= fmax(is - f->free_bytes, 0) + 1;
 		room = fmin(room, f->taken - 1);	/* not these again */
 	}
-	f->left_us = 0;
 	return false;
 }
 
@@ -170,20 +169,17 @@ static enum trial_verdict
 prove_full(struct trial_rank *f, double *bytes)
 {
 	struct trial *x = f->x;
-	enum trial_verdict has;
-	double least;
+	enum trial_verdict has = TRIAL_FULL;
 
 	if (x->ways_of->at.n == 1 || isinf(lacks(f)) ||
 	    is_surely_full(f, 0, (uint32_t)x->t->g->pp)) {
 		return TRIAL_FULL;
 	}
-	least = trial_least_bytes(f, TRIAL_MADE);
+	f->made = trial_least_bytes(f, TRIAL_MADE) <= f->free_bytes;
 	piece_drop_ways(&x->s->pieces, &x->key, x->t);
-	if (least > f->free_bytes) {
-		return TRIAL_FULL;
+	if (f->made) {
+		has = choose_made(f, bytes);
 	}
-	f->made = true;
-	has = choose_made(f, bytes);
 	f->made = false;
 	return has;
 }
@@ -211,10 +207,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 	if (trial_is_slow_rank(f)) {
 		return TRIAL_CUT;
 	}
-	if (!f->full && choose(f, bytes)) {
-		return TRIAL_FITS;
-	}
-	if (keep_least(f, bytes)) {
+	if ((!f->full && choose(f, bytes)) || keep_least(f, bytes)) {
 		return TRIAL_FITS;
 	}
 	return f->full || f->x->s->guessing ? TRIAL_FULL : prove_full(f, bytes);

@@ -635,7 +635,7 @@ find_evenest(struct pooling_state *s)
 }
 
 bool
-pooling_choose(struct arena *a, struct pooling *x, uint32_t *nth)
+pooling_share(struct arena *a, struct pooling *x, uint32_t *nth)
 {
 	struct pooling_answer best = { .us = INFINITY }, lo, hi;
 	struct pooling_state s;

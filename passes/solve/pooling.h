@@ -2,7 +2,8 @@
  * Pools of slots: for each stage one of several ways, which take time and need
  * a slot of some size.  Stages may share a pool, whose slots are all as large
  * as its largest and as many as they hold at once.  All pools together have to
- * fit, and the time is to be least.
+ * fit, with what the stage that needs most needs beside them for a while, and
+ * the time is to be least.
  */
 #ifndef PASSES_SOLVE_POOLING_H
 #define PASSES_SOLVE_POOLING_H
@@ -13,14 +14,14 @@
 
 /*
  * What a stage takes with a way, against one of them: it may be less than
- * nothing.  And the size of its slots.
+ * nothing.  And the size of its slots, and what it needs for a while.
  */
 struct pooling_way {
-	double us, size;
+	double us, size, temp;
 	uint32_t nth;		/* the caller's number of it */
 };
 
-/* The ways of a stage, the quickest first, each with smaller slots. */
+/* The ways of a stage: in any order, or to pooling_share sorted. */
 struct pooling_ways {
 	const struct pooling_way *at;
 	uint32_t n;
@@ -33,7 +34,7 @@ struct pooling {
 	uint32_t n;
 	/* by set of stages, as bits: the slots that they hold at once */
 	const uint32_t *slots;
-	double room;		/* bytes of all pools together */
+	double room;		/* bytes of all pools together, and of a while */
 	double near_us;		/* times that are so near are as good */
 	/* partial answers of a set of stages; 0: one of the answers that are
 	 * met while the bound is found */
@@ -54,7 +55,10 @@ struct pooling {
 	uint64_t looked;
 };
 
-/* Removes ways that are no better than another; sorts the others. */
+/*
+ * Removes ways that are no better than another in time and slots; sorts the
+ * others, the quickest first.
+ */
 uint32_t pooling_sort(struct pooling_way *at, uint32_t n);
 /*
  * Sets the number of a way for each stage, so that they fit and no others take
@@ -62,5 +66,7 @@ uint32_t pooling_sort(struct pooling_way *at, uint32_t n);
  * are found.  Temporary memory is in arena a.
  */
 bool pooling_choose(struct arena *a, struct pooling *x, uint32_t *nth);
+/* The same of sorted ways that need nothing for a while. */
+bool pooling_share(struct arena *a, struct pooling *x, uint32_t *nth);
 
 #endif
