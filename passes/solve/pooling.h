@@ -34,7 +34,7 @@ struct pooling {
 	uint32_t n;
 	/* by set of stages, as bits: the slots that they hold at once */
 	const uint32_t *slots;
-	double room;		/* bytes of all pools together, and of a while */
+	double room;		/* bytes of all pools, and of a while */
 	double near_us;		/* times that are so near are as good */
 	/* partial answers of a set of stages; 0: one of the answers that are
 	 * met while the bound is found */

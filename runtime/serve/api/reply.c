@@ -130,17 +130,6 @@ rt_reply_free(struct rt_reply *r)
 	free(r);
 }
 
-const uint32_t *
-rt_choice_prompt(const struct rt_choice *c, int64_t *n)
-{
-	const struct rt_request *q = &c->reply->request;
-	size_t i = (size_t)(c->index / q->n);
-	size_t from = i ? q->ends[i - 1] : 0;
-
-	*n = (int64_t)(q->ends[i] - from);
-	return q->ids.at + from;
-}
-
 /* ---- errors ---- */
 
 void

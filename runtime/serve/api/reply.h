@@ -59,7 +59,17 @@ enum rt_status rt_reply_open(struct rt_reply **out, struct rt_request *request,
 			     struct rt_error *err);
 void rt_reply_free(struct rt_reply *r);
 /* The tokens of the prompt that a choice answers. */
-const uint32_t *rt_choice_prompt(const struct rt_choice *c, int64_t *n);
+static inline const uint32_t *
+rt_choice_prompt(const struct rt_choice *c, int64_t *n)
+{
+	const struct rt_request *q = &c->reply->request;
+	size_t i = (size_t)(c->index / q->n);
+	size_t from = i ? q->ends[i - 1] : 0;
+
+	*n = (int64_t)(q->ends[i] - from);
+	return q->ids.at + from;
+}
+
 /* The next token of a choice; false: a text that ends it has come. */
 bool rt_choice_add(struct rt_choice *c, const struct rt_drawn *t);
 /* The last call for a choice; after those of all, the reply has ended. */
