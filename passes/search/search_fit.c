@@ -73,8 +73,8 @@ fits(struct trial_rank *f, bool made, double *bytes)
  * Chooses the quickest ways that fit, by f->made.  By programs of the plan's
  * length the choice may keep more, and its arena may.  Then of one or two
  * stages the next one is looked at; of more, less room is left, by that much.
- * Of what an arena lacked that is no proof for other ways: so what these may be
- * quicker counts in left_us, and while few lacked memory, less is taken off.
+ * That is no proof for other ways: so what these may be quicker counts in
+ * left_us, and while few arenas lacked memory, less is taken off.
  */
 static bool
 choose(struct trial_rank *f, double *bytes)
@@ -99,8 +99,8 @@ choose(struct trial_rank *f, double *bytes)
 		}
 		lack = lacks(f);
 		is = trial_chosen_bytes(f, made);
+		first_us = fmin(first_us, trial_chosen_us(f));
 		if (lack > 0) {	/* then at most so much less than it has */
-			first_us = fmin(first_us, trial_chosen_us(f));
 			lack /= f->tries < TRIES ? 4 : 1;
 			room -= most - fmin(most, is) + lack;
 			most = fmin(most, is) - lack;
@@ -109,6 +109,25 @@ choose(struct trial_rank *f, double *bytes)
 		room = fmin(room, f->taken - 1);	/* not these again */
 	}
 	return false;
+}
+
+/*
+ * Chooses by programs for one sequence; and where that passed over ways of more
+ * than two stages, by those of the plan's lengths, of all ways.
+ */
+static bool
+choose_closely(struct trial_rank *f, double *bytes)
+{
+	bool ok = choose(f, bytes);
+
+	if (ok && f->left_us > trial_near_us(f) && !f->x->s->guessing) {
+		f->made = true;
+		ok = choose(f, bytes);
+		piece_drop_ways(&f->x->s->pieces, &f->x->key, f->x->t);
+		f->made = false;
+		ok = ok || choose(f, bytes);
+	}
+	return ok;
 }
 
 /* Chooses the ways that keep least.  False: they do not fit either. */
@@ -143,27 +162,10 @@ is_surely_full(const struct trial_rank *f, uint32_t first, uint32_t n)
 }
 
 /*
- * Chooses by programs of the plan's lengths, of which no choice of one or two
- * stages is left out.  Of more those that keep least may fit where no others
- * are found.
- */
-static enum trial_verdict
-choose_made(struct trial_rank *f, double *bytes)
-{
-	if (choose(f, bytes)) {
-		return TRIAL_FITS;
-	}
-	if (f->seen || f->none) {
-		return TRIAL_FULL;
-	}
-	return keep_least(f, bytes) ? TRIAL_FITS : TRIAL_OPEN;
-}
-
-/*
  * What is left to try before a rank is full: the programs of all ways are made,
- * unless those for one sequence prove that none fits.  A rank of more than two
- * stages has more choices than can be tried: it is full if a bound proves it,
- * and else remains open.
+ * unless those for one sequence prove that none fits.  Of one or two stages no
+ * choice is left out then.  Of more, a rank is full if a bound proves it; else
+ * those that keep least may fit where no others are found, or it remains open.
  */
 static enum trial_verdict
 prove_full(struct trial_rank *f, double *bytes)
@@ -178,7 +180,9 @@ prove_full(struct trial_rank *f, double *bytes)
 	f->made = trial_least_bytes(f, TRIAL_MADE) <= f->free_bytes;
 	piece_drop_ways(&x->s->pieces, &x->key, x->t);
 	if (f->made) {
-		has = choose_made(f, bytes);
+		has = choose(f, bytes) ? TRIAL_FITS
+			: f->seen || f->none ? TRIAL_FULL
+			: keep_least(f, bytes) ? TRIAL_FITS : TRIAL_OPEN;
 	}
 	f->made = false;
 	return has;
@@ -207,7 +211,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 	if (trial_is_slow_rank(f)) {
 		return TRIAL_CUT;
 	}
-	if ((!f->full && choose(f, bytes)) || keep_least(f, bytes)) {
+	if ((!f->full && choose_closely(f, bytes)) || keep_least(f, bytes)) {
 		return TRIAL_FITS;
 	}
 	return f->full || f->x->s->guessing ? TRIAL_FULL : prove_full(f, bytes);

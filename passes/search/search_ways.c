@@ -211,13 +211,13 @@ struct least {
 };
 
 /*
- * Finds what each stage has at least.  Ways with which a stage has more than
- * `most` by those for one sequence are left out: they do not fit whatever the
- * others have.  sure: by stage, what these have.
+ * Finds what each stage has at least: by programs for one sequence, or, given
+ * what stages have by these, by those of the plan's lengths.  Then ways with
+ * which the rank has more than `most` by the former are left out.
  */
 static void
-find_least(struct trial_rank *f, enum trial_source from,
-	   const struct least *sure, double most, struct least *to)
+find_least(struct trial_rank *f, const struct least *sure, double most,
+	   struct least *to)
 {
 	uint32_t n = f->x->ways_of->at.n, i, c;
 	struct piece_bytes b;
@@ -229,16 +229,12 @@ find_least(struct trial_rank *f, enum trial_source from,
 	for (i = 0; i < f->n; i++) {
 		to[i] = (struct least){ INFINITY, INFINITY };
 		for (c = 0; c < n; c++) {
-			if (sure) {
-				set_sure(f, f->of[i], c, &b);
-				if (others - sure[i].own +
-				    trial_own_bytes(f, f->of[i], &b) > most) {
-					continue;
-				}
+			set_sure(f, f->of[i], c, &b);
+			if (sure && others - sure[i].own +
+			    trial_own_bytes(f, f->of[i], &b) > most) {
+				continue;
 			}
-			if (from == TRIAL_SURE) {
-				set_sure(f, f->of[i], c, &b);
-			} else {
+			if (sure) {
 				made_bytes(f, f->of[i], c, &b);
 			}
 			own = trial_own_bytes(f, f->of[i], &b);
@@ -276,9 +272,9 @@ trial_least_bytes(struct trial_rank *f, enum trial_source from)
 
 	if (from == TRIAL_MADE) {
 		sure = arena_alloc(&f->tmp, f->n * sizeof *sure);
-		find_least(f, TRIAL_SURE, NULL, INFINITY, sure);
+		find_least(f, NULL, INFINITY, sure);
 	}
-	find_least(f, from, sure, f->free_bytes, at);
+	find_least(f, sure, f->free_bytes, at);
 	bytes = least_then(f, at);
 	arena_release(&f->tmp);
 	return larger(bytes, f->x->update_temp[f->rank]);
