@@ -174,13 +174,9 @@ static double
 least_us(struct trial_rank *f, double most_bytes)
 {
 	uint32_t nways = f->x->ways_of->at.n, i, w;
-	size_t n = (size_t)f->n * nways;
-	struct lagrange p = {
-		.n = f->n, .nways = nways, .room = most_bytes - other_bytes(f),
-		.us = arena_alloc_raw(&f->tmp, n * sizeof *p.us),
-		.bytes = arena_alloc_raw(&f->tmp, n * sizeof *p.bytes)
-	};
+	struct lagrange p;
 
+	lagrange_open(&f->tmp, &p, f->n, nways, most_bytes - other_bytes(f));
 	for (i = 0; i < f->n; i++) {
 		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
 

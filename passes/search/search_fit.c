@@ -113,19 +113,25 @@ choose(struct trial_rank *f, double *bytes)
 
 /*
  * Chooses by programs for one sequence; and where that passed over ways of more
- * than two stages, by those of the plan's lengths, of all ways.
+ * than two stages, by those of the plan's lengths, of all ways, if these take
+ * less.  No others take less than either bound.
  */
 static bool
 choose_closely(struct trial_rank *f, double *bytes)
 {
 	bool ok = choose(f, bytes);
+	double us = trial_chosen_us(f), least_us = us - f->left_us;
 
 	if (ok && f->left_us > trial_near_us(f) && !f->x->s->guessing) {
 		f->made = true;
 		ok = choose(f, bytes);
+		least_us = fmax(least_us, ok ? trial_chosen_us(f) - f->left_us
+					     : -INFINITY);
+		ok = ok && trial_chosen_us(f) < us;
 		piece_drop_ways(&f->x->s->pieces, &f->x->key, f->x->t);
 		f->made = false;
 		ok = ok || choose(f, bytes);
+		f->left_us = fmax(trial_chosen_us(f) - least_us, 0);
 	}
 	return ok;
 }

@@ -35,15 +35,9 @@ static void
 price_ways(struct trial_rank *f, struct lagrange *x)
 {
 	const uint32_t *like = f->x->like;
-	size_t bytes;
 	uint32_t i, c;
 
-	x->n = f->n;
-	x->nways = f->x->ways_of->at.n;
-	x->room = f->free_bytes;
-	bytes = (size_t)x->n * x->nways * sizeof *x->us;
-	x->us = arena_alloc_raw(&f->tmp, bytes);
-	x->bytes = arena_alloc_raw(&f->tmp, bytes);
+	lagrange_open(&f->tmp, x, f->n, f->x->ways_of->at.n, f->free_bytes);
 	for (i = 0; i < x->n; i++) {
 		double *us = &x->us[i * x->nways];
 

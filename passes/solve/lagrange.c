@@ -14,6 +14,18 @@
 
 #define STEPS 24	/* until the price is found, about */
 
+void
+lagrange_open(struct arena *a, struct lagrange *x, uint32_t n, uint32_t nways,
+	      double room)
+{
+	size_t all = (size_t)n * nways;
+
+	*x = (struct lagrange){ .n = n, .nways = nways, .room = room,
+				.us = arena_alloc_raw(a, all * sizeof *x->us),
+				.bytes = arena_alloc_raw(a, all *
+							 sizeof *x->bytes) };
+}
+
 /* The bound with that price of a byte.  *over: bytes that are too many then. */
 static double
 priced_us(const struct lagrange *x, double price, double *over)

@@ -14,6 +14,9 @@ struct lagrange {
 	double room;		/* bytes of all stages together */
 };
 
+/* Opens it, whose times and bytes the caller then sets, in arena a. */
+void lagrange_open(struct arena *a, struct lagrange *x, uint32_t n,
+		   uint32_t nways, double room);
 /* What ways that fit take at least. */
 double lagrange_least_us(const struct lagrange *x);
 
