@@ -3,7 +3,7 @@
 # ends what it has started, too: none goes on that nobody waits for.  Ctrl-Z stops
 # it all, and fg continues it; one runs at a time, from wherever it is called.
 . "${top_srcdir:?}/tests/lib.sh"
-env --default-signal=INT bash -c : 2>/dev/null || skip 'no bash, or no such env'
+env --default-signal=HUP,INT bash -c : 2>/dev/null || skip 'no bash, or no such env'
 
 # A tree in which all that it asks for is there, and make would not end.
 mkdir tree bin
@@ -31,7 +31,7 @@ begun()
 	n=$1
 	shift
 	: >pids
-	env --default-signal=INT "$@" >out 2>err &
+	env --default-signal=HUP,INT "$@" >out 2>err &
 	for _ in $(seq 600); do
 		[ "$(wc -l <pids)" -lt "$n" ] || break
 		sleep 0.1
