@@ -136,7 +136,8 @@ expr_slots(const struct epilogue *e, const struct put_expr *x)
 	case PUT_HANDED:
 		return 0;
 	case PUT_LOAD:
-		return often * (access_slots(e, x->a) + widen_slots(e, x->a));
+		return often * (access_slots(e, x->value) +
+				widen_slots(e, x->value));
 	case PUT_REDUCED:	/* each element is added to what a thread has */
 		return often * map_slots(e, x) + cost_slots[COSTS_PLAIN];
 	default:
@@ -177,7 +178,7 @@ set_lanes(struct epilogue *e)
 
 	for (i = 1; i < e->n; i++) {
 		if (e->at[i].op == PUT_LOAD) {
-			widen_lanes(e, e->at[i].a, &widest);
+			widen_lanes(e, e->at[i].value, &widest);
 		}
 	}
 	for (i = 0; i < e->k->outputs.n; i++) {
@@ -194,12 +195,8 @@ count_uses(struct epilogue *e)
 	uint32_t i;
 
 	for (i = 1; i < e->n; i++) {
-		uint16_t op = e->at[i].op;
-
-		if (op != PUT_LOAD && op != PUT_SUM && op != PUT_HANDED) {
-			e->at[e->at[i].a].uses++;
-			e->at[e->at[i].b].uses++;
-		}
+		e->at[e->at[i].a].uses++;
+		e->at[e->at[i].b].uses++;
 	}
 }
 
@@ -450,7 +447,8 @@ wait_slots(const struct epilogue *e)
 	uint32_t n = column_dims(e, size), i;
 
 	for (i = 1; i < e->n; i++) {
-		loads += e->at[i].op == PUT_LOAD && is_vector(e, e->at[i].a);
+		loads += e->at[i].op == PUT_LOAD &&
+			 is_vector(e, e->at[i].value);
 	}
 	while (part > PART_ROWS && !is_part(e, size, n, part)) {
 		part /= 2;

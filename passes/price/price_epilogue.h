@@ -33,9 +33,9 @@ enum {
 struct put_expr {
 	uint16_t op;
 	uint8_t by;
-	uint32_t a, b, uses;	/* of LOAD, SUM and HANDED, a is the value; of
-				 * a partner in a rotation, b is 1 */
-	double number;
+	uint32_t a, b, uses;	/* operands, and how many have it as theirs */
+	value_id value;		/* what lies in memory, or is a sum; 0: none */
+	double number;		/* 1: the sum is a partner in a rotation */
 };
 
 struct epilogue {

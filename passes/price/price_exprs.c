@@ -25,7 +25,8 @@ make(struct epilogue *e, struct put_expr x)
 
 	for (i = 1; i < e->n; i++) {
 		if (e->at[i].op == x.op && e->at[i].a == x.a &&
-		    e->at[i].b == x.b && e->at[i].number == x.number) {
+		    e->at[i].b == x.b && e->at[i].value == x.value &&
+		    e->at[i].number == x.number) {
 			return i;
 		}
 	}
@@ -63,7 +64,7 @@ memory(struct epilogue *e, uint16_t op, value_id v)
 {
 	uint8_t by = price_expr_by(e, ir_type(e->m, v));
 
-	return make(e, (struct put_expr){ .op = op, .a = v, .by = by });
+	return make(e, (struct put_expr){ .op = op, .value = v, .by = by });
 }
 
 /* ---- nodes ---- */
@@ -102,8 +103,8 @@ static uint32_t
 rotated(struct epilogue *e, uint32_t x)
 {
 	uint32_t other = make(e, (struct put_expr){
-		.op = PUT_SUM, .by = e->at[x].by, .a = e->dot->result,
-		.b = 1 });
+		.op = PUT_SUM, .by = e->at[x].by, .value = e->dot->result,
+		.number = 1 });
 	uint32_t angle = make(e, (struct put_expr){
 		.op = PUT_ANGLE, .by = BY_ROWS | BY_LAST });
 	uint32_t sin = apply(e, PUT_SIN, angle, 0);
@@ -236,10 +237,12 @@ price_expr_of(struct epilogue *e, value_id v)
 	if (id && n->op == IR_CONST) {
 		return number(e, n->result);
 	}
-	if (!id || !kernel_has_node(e->k, id) || n->nargs == 0 ||
-	    e->depth == MOST_DEPTH) {
-		return memory(e, id && n->op == IR_DROPOUT_MASK
-			      ? IR_DROPOUT_MASK : PUT_LOAD, v);
+	if (!id || !kernel_has_node(e->k, id) || e->depth == MOST_DEPTH) {
+		return memory(e, PUT_LOAD, v);
+	}
+	if (n->nargs == 0) {
+		return memory(e, n->op == IR_DROPOUT_MASK ? n->op : PUT_LOAD,
+			      v);
 	}
 	kept = kept_of(e, id);
 	if (kept && !*kept) {

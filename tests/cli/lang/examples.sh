@@ -44,6 +44,12 @@ tiny-dense 119104
 tiny-moe 53664
 END
 
+# What fits one GPU has an answer for it.
+for name in gpt-block gpt2-124m gpt2-xl llama-3.2-1b gpt-bytes tiny-dense \
+	tiny-moe; do
+	run -w --target h100x1 "$examples/$name.llm" -o a.txt
+done
+
 set -- "$examples"/*.llm
 [ $# -eq $n ] || bad "$# examples, and $n of them are tested"
 exit $failed
