@@ -22,14 +22,6 @@ struct pair {
 	double cost[16];
 };
 
-static uint64_t seed = 1;
-
-static uint32_t
-draw(uint32_t n)
-{
-	return t_draw(&seed, n);
-}
-
 struct problem {
 	uint32_t nvars, domain[MOST_VARS], n;
 	double alone[MOST_VARS][4];
@@ -121,15 +113,13 @@ test_cost(void **state)
 	double widths[2] = { 0, 0 };
 	struct problem p;
 	struct arena a;
-	struct mem m;
 	int i, feasible = 0;
 
 	(void)state;
-	mem_init(&m);
 	for (i = 0; i < 4000; i++) {
 		double best;
 
-		arena_init(&a, &m);
+		arena_init(&a, &world.mem);
 		draw_problem(&p);
 		best = try_all(&p);
 		all = solved(&p, false, &a);
@@ -152,7 +142,9 @@ test_cost(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_cost) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_cost, setup, teardown)
+	};
 
 	return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
 }

@@ -13,36 +13,6 @@
 
 #include "tests/unit/passes/t-solve.h"
 
-static struct {
-	struct mem mem;
-	struct arena a;
-	uint64_t seed;
-} t;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	mem_init(&t.mem);
-	arena_init(&t.a, &t.mem);
-	t.seed = 1;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	arena_release(&t.a);
-	return 0;
-}
-
-static uint32_t
-draw(uint32_t n)
-{
-	return t_draw(&t.seed, n);
-}
-
 struct ladder {
 	uint32_t width, length, domain;
 	uint32_t few;		/* prices are below it; 0: any */
@@ -75,10 +45,10 @@ make_ladder(struct ladder *l)
 	uint32_t n = l->width * l->length, d = l->domain, v, a;
 	size_t bytes = (size_t)n * d * d * sizeof(double);
 
-	l->s = solve_new(&t.a);
-	l->across = arena_alloc(&t.a, bytes);
-	l->along = arena_alloc(&t.a, bytes);
-	l->unary = arena_alloc(&t.a, n * d * sizeof *l->unary);
+	l->s = solve_new(&world.a);
+	l->across = arena_alloc(&world.a, bytes);
+	l->along = arena_alloc(&world.a, bytes);
+	l->unary = arena_alloc(&world.a, n * d * sizeof *l->unary);
 	for (v = 0; v < n; v++) {
 		solve_var(l->s, d);
 	}
@@ -167,10 +137,10 @@ long_ladders(void **state)
 
 	(void)state;
 	for (i = 0; i < COUNT(ladders); i++) {
-		arena_release(&t.a);
-		arena_init(&t.a, &t.mem);
+		arena_release(&world.a);
+		arena_init(&world.a, &world.mem);
 		make_ladder(&ladders[i]);
-		r = t_solve(ladders[i].s, &t.a);
+		r = t_solve(ladders[i].s, &world.a);
 		assert_true(r.feasible && r.exact);
 		assert_true(t_near(r.cost, walk_ladder(&ladders[i])));
 		assert_int_equal(r.nodes, 0);
@@ -202,12 +172,12 @@ reduced_or_not(void **state)
 			l.domain = 40;
 		}
 		bytes = l.width * l.length * sizeof *r.choice;
-		arena_release(&t.a);
-		arena_init(&t.a, &t.mem);
+		arena_release(&world.a);
+		arena_init(&world.a, &world.mem);
 		make_ladder(&l);
-		r = t_solve(l.s, &t.a);
+		r = t_solve(l.s, &world.a);
 		l.s->max_entries = (1 << 16) - 1;
-		plain = t_solve(l.s, &t.a);
+		plain = t_solve(l.s, &world.a);
 		assert_true(r.feasible && r.exact && plain.exact);
 		assert_true(t_near(r.cost, walk_ladder(&l)));
 		assert_memory_equal(r.choice, plain.choice, bytes);
@@ -240,9 +210,9 @@ one_answer(void **state)
 		}
 		solve_add_table(l.s, 1, &v, c);
 	}
-	r = t_solve(l.s, &t.a);
+	r = t_solve(l.s, &world.a);
 	l.s->max_entries = (1 << 16) - 1;
-	plain = t_solve(l.s, &t.a);
+	plain = t_solve(l.s, &world.a);
 	assert_true(r.feasible && r.exact && plain.exact);
 	assert_true(r.width == 0 && plain.width > 0);
 	assert_memory_equal(r.choice, plain.choice,

@@ -26,39 +26,10 @@ struct costs {
 };
 
 static struct {
-	struct mem mem;
-	struct arena a;
-	uint64_t seed;
 	uint32_t nvars, domain[MAX_VARS];
-	struct costs *tables;
+	struct costs tables[MAX_TABLES];
 	uint32_t ntables;
 } t;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	mem_init(&t.mem);
-	arena_init(&t.a, &t.mem);
-	t.seed = 1;
-	t.tables = malloc(MAX_TABLES * sizeof *t.tables);
-	return t.tables ? 0 : -1;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	arena_release(&t.a);
-	free(t.tables);
-	return 0;
-}
-
-static uint32_t
-draw(uint32_t n)
-{
-	return t_draw(&t.seed, n);
-}
 
 /* ---- problems ---- */
 
@@ -67,8 +38,8 @@ begin(uint32_t nvars, uint32_t most)
 {
 	uint32_t v;
 
-	arena_release(&t.a);
-	arena_init(&t.a, &t.mem);
+	arena_release(&world.a);
+	arena_init(&world.a, &world.mem);
 	t.nvars = nvars;
 	t.ntables = 0;
 	for (v = 0; v < nvars; v++) {
@@ -167,7 +138,8 @@ give(struct solve *s, const struct costs *b, uint32_t k)
 
 	if (b->nvars == 1 && k % 2) {
 		table = solve_add_unary(s, b->vars[0]);
-		solve_set_costs(s, table, arena_dup(&t.a, b->cost, b->n * 8));
+		solve_set_costs(s, table, arena_dup(&world.a, b->cost,
+						    b->n * 8));
 		return;
 	}
 	if (b->nvars != 2 || b->vars[0] == b->vars[1] || k % 2) {
@@ -175,7 +147,7 @@ give(struct solve *s, const struct costs *b, uint32_t k)
 		return;
 	}
 	table = solve_add_pair(s, b->vars[0], b->vars[1], &to);
-	at = arena_alloc(&t.a, b->n * sizeof *at);
+	at = arena_alloc(&world.a, b->n * sizeof *at);
 	solve_set_costs(s, table, at);
 	for (i = 0, d = t.domain[b->vars[1]]; i < b->n; i++) {
 		at[i / d * to.of_u + i % d * to.of_v] = b->cost[i];
@@ -186,7 +158,7 @@ give(struct solve *s, const struct costs *b, uint32_t k)
 static struct solve *
 build(const uint32_t *order)
 {
-	struct solve *s = solve_new(&t.a);
+	struct solve *s = solve_new(&world.a);
 	uint32_t k;
 
 	for (k = 0; k < t.nvars; k++) {
@@ -201,7 +173,7 @@ build(const uint32_t *order)
 static struct solve_result
 run(struct solve *s)
 {
-	return t_solve(s, &t.a);
+	return t_solve(s, &world.a);
 }
 
 static void
@@ -471,7 +443,7 @@ known_graphs(void **state)
 	uint32_t i, other = 0;
 
 	(void)state;
-	memo_init(&memo, &t.mem, MEMO_BYTES);
+	memo_init(&memo, &world.mem, MEMO_BYTES);
 	for (i = 0; i < 3000; i++) {
 		struct solve_result plain, first, r;
 
@@ -679,7 +651,7 @@ small_cases(void **state)
 {
 	static const double three[] = { 2, 1, 1 }, forbid[] = { INFINITY };
 	static const double same[] = { 0, -9, -9, 0 };
-	struct solve *s = solve_new(&t.a);
+	struct solve *s = solve_new(&world.a);
 	struct solve_result r;
 	uint32_t x[2];
 
@@ -710,7 +682,7 @@ small_cases(void **state)
 	assert_false(r.feasible);
 	assert_true(r.exact);
 	assert_int_equal(r.bad_var, x[0]);
-	s = solve_new(&t.a);
+	s = solve_new(&world.a);
 	solve_var(s, 2);
 	x[0] = solve_var(s, 0);
 	r = run(s);
@@ -723,7 +695,7 @@ static void
 conflict_is_named(void **state)
 {
 	static const double equal[] = { 0, INFINITY, INFINITY, 0 };
-	struct solve *s = solve_new(&t.a);
+	struct solve *s = solve_new(&world.a);
 	struct solve_result r;
 	uint32_t v, x[2];
 

@@ -10,12 +10,37 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+/* Where problems lie, and what they are drawn from. */
+static struct {
+	struct mem mem;
+	struct arena a;
+	uint64_t seed;
+} world;
+
+static inline int
+setup(void **state)
+{
+	(void)state;
+	mem_init(&world.mem);
+	arena_init(&world.a, &world.mem);
+	world.seed = 1;
+	return 0;
+}
+
+static inline int
+teardown(void **state)
+{
+	(void)state;
+	arena_release(&world.a);
+	return 0;
+}
+
 /* A number below n. */
 static inline uint32_t
-t_draw(uint64_t *seed, uint32_t n)
+draw(uint32_t n)
 {
-	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*seed >> 33) % n;
+	world.seed = world.seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(world.seed >> 33) % n;
 }
 
 /* What is found, with choices in `a'. */
