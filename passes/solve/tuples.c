@@ -16,12 +16,6 @@ others(const struct tuples *x)
 	return x->n > 1 ? x->nways : 1;
 }
 
-uint32_t
-tuples_choices(uint32_t n, uint32_t nways)
-{
-	return n > 1 ? nways * nways : nways;
-}
-
 struct way {
 	double us;
 	uint32_t nth;

@@ -23,8 +23,6 @@ struct tuples {
 	uint64_t looked;	/* added to: choices that were looked at */
 };
 
-/* How many choices n stages have. */
-uint32_t tuples_choices(uint32_t n, uint32_t nways);
 /* Prepares for tuples_next, which goes on where x->seen ends. */
 void tuples_open(struct arena *a, struct tuples *x);
 /*
