@@ -171,12 +171,13 @@ set_units(struct trial_rank *f, struct pooling *p)
  * take no less than what they hold when the rank has most.
  */
 static double
-least_us(struct trial_rank *f, double most_bytes)
+least_us(struct trial_rank *f)
 {
 	uint32_t nways = f->x->ways_of->at.n, i, w;
 	struct lagrange p;
 
-	lagrange_open(&f->tmp, &p, f->n, nways, most_bytes - other_bytes(f));
+	lagrange_open(&f->tmp, &p, f->n, nways,
+		      f->free_bytes - other_bytes(f));
 	for (i = 0; i < f->n; i++) {
 		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
 
@@ -193,7 +194,7 @@ least_us(struct trial_rank *f, double most_bytes)
 void
 trial_set_left(struct trial_rank *f)
 {
-	f->left_us = fmax(trial_chosen_us(f) - least_us(f, f->free_bytes), 0);
+	f->left_us = fmax(trial_chosen_us(f) - least_us(f), 0);
 	arena_release(&f->tmp);
 }
 
@@ -234,8 +235,7 @@ choose_pooled(struct trial_rank *f, double most_bytes)
 	}
 	us = ok ? trial_chosen_us(f) : 0;
 	f->left_us = fmax(us - c.p.left_us, 0);
-	f->grouped_us = ok && f->n > SPACE_UNITS
-		? fmax(us - f->left_us - least_us(f, most_bytes), 0) : 0;
+	f->grouped_us = ok && f->n > SPACE_UNITS ? us - least_us(f) : 0;
 	return ok;
 }
 

@@ -73,25 +73,28 @@ fits(struct trial_rank *f, bool made, double *bytes)
  * Chooses the quickest ways that fit, by f->made.  By programs of the plan's
  * length the choice may keep more, and its arena may.  Then of one or two
  * stages the next one is looked at; of more, less room is left, by that much.
- * That is no proof for other ways: so what these may be quicker counts in
- * left_us, and while few arenas lacked memory, less is taken off.
+ * That is no proof for other ways: none of all takes less than the bound of the
+ * first look, in all the memory that there is, and by how much the choice is
+ * above it counts in left_us.  While few arenas lacked memory, less is taken
+ * off.
  */
 static bool
 choose(struct trial_rank *f, double *bytes)
 {
 	bool made = !f->x->s->guessing;
-	double room = f->free_bytes, most = room, first_us = INFINITY;
+	double room = f->free_bytes, most = room, least_us = INFINITY;
 
 	f->none = false;
 	if (f->seen) {
 		memset(f->seen, 0, f->x->ways_of->at.n * sizeof *f->seen);
 	}
 	while (trial_choose(f, room)) {
-		double lack, more, is;
+		double us = trial_chosen_us(f), lack, is;
 
+		least_us = isinf(least_us) ? us - f->left_us : least_us;
 		if (fits(f, made, bytes)) {
-			more = trial_chosen_us(f) - first_us;
-			f->left_us += more > trial_near_us(f) ? more : 0;
+			f->left_us = !f->seen && us - least_us >
+				trial_near_us(f) ? us - least_us : 0;
 			return true;
 		}
 		if (f->seen) {
@@ -99,7 +102,6 @@ choose(struct trial_rank *f, double *bytes)
 		}
 		lack = lacks(f);
 		is = trial_chosen_bytes(f, made);
-		first_us = fmin(first_us, trial_chosen_us(f));
 		if (lack > 0) {	/* then at most so much less than it has */
 			lack /= f->tries < TRIES ? 4 : 1;
 			room -= most - fmin(most, is) + lack;
@@ -357,7 +359,8 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		all = has > all ? has : all;
 		x->left[rank] = f.left_us;
 		x->left_us += (double)x->t->nmicrobatches * f.left_us;
-		x->grouped_us += (double)x->t->nmicrobatches * f.grouped_us;
+		x->grouped_us += (double)x->t->nmicrobatches *
+				 fmax(f.grouped_us - f.left_us, 0);
 		if (all == TRIAL_FITS && is_new(&f) &&
 		    (!trial_bound(x) || trial_is_above(x, true))) {
 			all = TRIAL_CUT;

@@ -44,7 +44,8 @@ struct trial_rank {
 	bool none;
 	uint32_t *seen;		/* see struct tuples; NULL: of more stages */
 	bool full;		/* a rank before does not fit */
-	/* see trial.left_us and grouped_us, for one microbatch */
+	/* see trial.left_us and grouped_us, for one microbatch; grouped_us has
+	 * both */
 	double left_us, grouped_us;
 	struct arena tmp;	/* lives as long as a choice is made */
 };

@@ -2,7 +2,8 @@
  * Memory of plans: of drawn models, clusters with pipelines, plans and ways to
  * recompute, no arena of rank programs is smaller than the bounds by which the
  * search leaves plans out: of these ways, and of any.  And in the bytes that
- * drawn ways keep, the search chooses none that take more.
+ * drawn ways keep, the search chooses none that take more, and knows what those
+ * take that it passes over.
  *
  * SEARCH_BOUNDS=N draws more of them, SEARCH_SEED=S others.
  */
@@ -118,6 +119,7 @@ struct nearness {
 	int n, several;		/* ranks; of these, with several stages */
 	int above;
 	int slower, quicker;	/* ways that are chosen: see check_quickest */
+	int refused, forgotten;	/* choices: see check_left */
 };
 
 /* Layers by stage: even, or a layer moved. */
@@ -197,6 +199,64 @@ check_quickest(struct trial *x, uint32_t rank, struct nearness *near)
 		near->slower++;
 	}
 	memcpy(x->choice, was, x->nstages * sizeof *was);
+}
+
+/* The rank that has most, with the present choices, and its bytes. */
+static uint32_t
+fullest_of(struct trial *x, double *bytes)
+{
+	uint32_t pp = (uint32_t)x->t->g->pp, fullest = 0, i;
+
+	for (i = 0, *bytes = 0; i < pp; i++) {
+		struct trial_rank f = open_rank(x, i);
+		double is = x->fixed[i] + trial_chosen_bytes(&f, false);
+
+		fullest = is > *bytes ? i : fullest;
+		*bytes = fmax(*bytes, is);
+	}
+	return fullest;
+}
+
+/*
+ * What ways of several stages that are passed over may take less is known to
+ * the end: where arenas of those that were chosen lack memory, what all take at
+ * least rises no more.  A guess takes choices that are met on the way, and so
+ * passes over most.
+ */
+static void
+check_left(struct trial *x, struct nearness *near)
+{
+	struct search *s = x->s;
+	struct search_unfit unfit = { .lacks = 1 };
+	struct target_device *d;
+	struct target_group *on;
+	const struct piece_choices *ways = x->ways_of;
+	struct trial_fit fit;
+	double bytes, least_us = INFINITY, us;
+	uint32_t i;
+
+	x->ways_of = NULL;	/* what all ways take at least */
+	trial_set_chosen(x, false);
+	assert_true(trial_bound(x));
+	x->ways_of = ways;
+	unfit.rank = fullest_of(x, &bytes);
+	on = (struct target_group *)s->space.devs.at[x->dev[unfit.rank]];
+	d = &on->device;
+	d->memory_bytes += bytes - target_free_bytes(on) + 1;
+	s->guessing = true;
+	for (i = 0; i < 4 && x->t->chunks > TUPLES_STAGES &&
+	     trial_fits(x, &fit) == TRIAL_FITS; i++) {
+		struct trial_rank f = open_rank(x, unfit.rank);
+
+		us = trial_chosen_us(&f) - x->left[unfit.rank];
+		near->forgotten += us > least_us + 1e-9 * fabs(least_us);
+		near->refused += i > 0;
+		least_us = fmin(least_us, us);
+		trial_plan(x, &unfit.plan);
+		VEC_PUSH(&s->space.tmp, &s->unfit, unfit);
+	}
+	memset(&s->unfit, 0, sizeof s->unfit);
+	s->guessing = false;
 }
 
 /* What a rank has at least with any ways; `made`: by the programs of all. */
@@ -296,6 +356,7 @@ check_plan(struct memory_stand *st, struct drawn *d, struct nearness *near)
 		assert_true(ranks_open(&r, m, sched, &st->memo, &why));
 		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
 		check_ranks(&x, &mem, &p, near);
+		check_left(&x, near);
 	}
 	ir_ctx_release(&c);
 	arena_release(&s->space.tmp);
@@ -344,6 +405,10 @@ test_arenas(void **state)
 	assert_true(near.several > 5 * n && near.n > 2 * near.several);
 	print_message("chosen ways: %d quicker than drawn ones, %d slower\n",
 		      near.quicker, near.slower);
+	print_message("choices refused: %d, bounds forgotten %d\n",
+		      near.refused, near.forgotten);
+	assert_true(near.refused > n / 2);
+	assert_int_equal(near.forgotten, 0);
 	assert_int_equal(near.above, 0);
 	assert_int_equal(near.slower, 0);
 	assert_true(near.quicker > near.n / 4);
