@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-/* Times that the highest block of an order is moved: at least, and as many as
- * compare about so many blocks. */
+/* Times that the highest block of an order is moved at most: so many, and as
+ * many as compare about so many blocks. */
 #define MIN_LIFTS 6
-#define LIFT_STEPS 1000000
+#define LIFT_STEPS 10000000
 
 /* A block that was placed. */
 struct placed {
@@ -27,7 +27,7 @@ struct placed {
 struct pack {
 	struct memory_block *b;
 	uint32_t n;
-	uint32_t *order;
+	uint32_t *order, *kept;	/* kept: see lift */
 	uint32_t highest;	/* see try_order */
 	struct placed *placed;	/* ascending by offset */
 	int64_t *best;		/* offsets */
@@ -212,19 +212,35 @@ sort(struct pack *p, enum rule rule, struct key *keys)
 	}
 }
 
-/* Moves the block that ended highest to the front, as often as is worth it. */
+/*
+ * Moves the block that ended highest to the front, as often as is worth it, or
+ * until an order comes again with nothing better in between: from there on all
+ * would.  Each order is compared with one that is kept, another one after twice
+ * as many steps (Brent's cycle detection).
+ */
 static void
 lift(struct pack *p, int64_t bound)
 {
-	uint64_t n = LIFT_STEPS / ((uint64_t)p->n * p->n), i;
+	uint64_t n = LIFT_STEPS / ((uint64_t)p->n * p->n), i, keep = 1;
+	size_t bytes = p->n * sizeof *p->order;
+	int64_t kept_bytes = 0;
 	uint32_t at;
 
-	for (i = 0; i < n + MIN_LIFTS && p->best_bytes > bound; i++) {
+	for (i = 1; i <= n + MIN_LIFTS && p->best_bytes > bound; i++) {
 		for (at = 0; p->order[at] != p->highest; at++) {
 		}
 		memmove(p->order + 1, p->order, at * sizeof *p->order);
 		p->order[0] = p->highest;
 		try_order(p);
+		if (kept_bytes == p->best_bytes &&
+		    memcmp(p->order, p->kept, bytes) == 0) {
+			break;
+		}
+		if (i == keep) {
+			memcpy(p->kept, p->order, bytes);
+			kept_bytes = p->best_bytes;
+			keep *= 2;
+		}
 	}
 }
 
@@ -238,6 +254,7 @@ search(struct pack *p, struct arena *a)
 
 	p->best_bytes = INT64_MAX;
 	p->order = arena_alloc(a, p->n * sizeof *p->order);
+	p->kept = arena_alloc(a, p->n * sizeof *p->kept);
 	p->placed = arena_alloc(a, p->n * sizeof *p->placed);
 	for (i = 0; i < 2 * NRULES && p->best_bytes > bound; i++) {
 		sort(p, (enum rule)(i % NRULES), keys);
