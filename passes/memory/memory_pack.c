@@ -14,9 +14,11 @@
 #include <string.h>
 
 /* Times that the highest block of an order is moved at most: so many, and as
- * many as compare about so many blocks. */
+ * many as compare about so many blocks; and of all orders once more, as many as
+ * compare so many. */
 #define MIN_LIFTS 6
-#define LIFT_STEPS 10000000
+#define LIFT_STEPS 1000000
+#define MORE_STEPS 10000000
 
 /* A block that was placed. */
 struct placed {
@@ -219,9 +221,9 @@ sort(struct pack *p, enum rule rule, struct key *keys)
  * as many steps (Brent's cycle detection).
  */
 static void
-lift(struct pack *p, int64_t bound)
+lift(struct pack *p, uint64_t steps, int64_t bound)
 {
-	uint64_t n = LIFT_STEPS / ((uint64_t)p->n * p->n), i, keep = 1;
+	uint64_t n = steps / ((uint64_t)p->n * p->n), i, keep = 1;
 	size_t bytes = p->n * sizeof *p->order;
 	int64_t kept_bytes = 0;
 	uint32_t at;
@@ -256,11 +258,12 @@ search(struct pack *p, struct arena *a)
 	p->order = arena_alloc(a, p->n * sizeof *p->order);
 	p->kept = arena_alloc(a, p->n * sizeof *p->kept);
 	p->placed = arena_alloc(a, p->n * sizeof *p->placed);
-	for (i = 0; i < 2 * NRULES && p->best_bytes > bound; i++) {
+	for (i = 0; i < 3 * NRULES && p->best_bytes > bound; i++) {
 		sort(p, (enum rule)(i % NRULES), keys);
 		try_order(p);
 		if (i >= NRULES) {
-			lift(p, bound);
+			lift(p, i < 2 * NRULES ? LIFT_STEPS : MORE_STEPS,
+			     bound);
 		}
 	}
 }
