@@ -186,25 +186,6 @@ test_interleaved(void **state)
 
 /* ---- clusters with little memory ---- */
 
-static const char drawn_dense[] =
-	"model m {\n"
-	"  dim hidden = %u, heads = 8, kv = 4, hd = hidden / heads,\n"
-	"      ffn = %u, vocab = 512, seq = %u, batch = %u;\n"
-	DENSE;
-
-static const char drawn_experts[] =
-	"model m {\n"
-	"  dim hidden = %u, heads = 4, hd = hidden / heads, ffn = %u,\n"
-	"      expert = 8, choice = 2, vocab = 512, seq = %u, batch = %u;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat %u as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    q = linear(n -> heads, hd);\n"
-	"    a = attention(q, q, q, causal);\n"
-	"    x = x + linear(a -> hidden);\n"
-	EXPERTS;
-
 static double
 best_of_all(const struct ir_module *m, const struct target *t,
 	    const char **which)

@@ -3,7 +3,8 @@
  * price of its rank programs, and of all plans of a small space, each made
  * and priced for itself, none is quicker than what was found.
  *
- * SEARCH_PLANS=N draws more plans, SEARCH_SEED=S others.
+ * SEARCH_PLANS=N draws more plans, SEARCH_BRUTE=N more small spaces,
+ * SEARCH_SEED=S others; T_ONLY='*drawn' runs some of the tests.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -22,6 +23,7 @@
 #include "passes/pass.h"
 #include "passes/search/search.h"
 #include "tests/unit/shared/t-left-out.h"
+#include "tests/unit/shared/t-today.h"
 #include "tests/unit/search/t-search.h"
 
 /* Bytes that the rank lacks which lacks most; none: what they all have left. */
@@ -292,6 +294,7 @@ struct brute {
 	double best;
 	const char *pins;
 	int64_t plans;
+	bool all;		/* any ZeRO, and `sequence` on and off */
 };
 
 static void
@@ -306,13 +309,31 @@ try(struct brute *b, const char *pins)
 	}
 }
 
-/* With memory for all, nothing is recomputed and ZeRO is at most 1. */
+/* Tries a schedule with all that is left open. */
+static void
+try_schedule(struct brute *b, const char *degrees, const char *schedule, int v)
+{
+	struct arena *a = &b->m->ctx->perm;
+	int zero, off;
+
+	for (zero = 0; zero < (b->all ? 4 : 2); zero++) {
+		for (off = 0; off < (b->all ? 2 : 1); off++) {
+			try(b, arena_printf(a, "%s,schedule=%s,interleave=%d,"
+				"zero=%d,sequence=%s,recompute=none,"
+				"stages=even", degrees, schedule, v, zero,
+				off ? "off" : "on"));
+		}
+	}
+}
+
+/* With memory for all, nothing is recomputed. */
 static void
 try_schedules(struct brute *b, int pp, int dp, int ep, int tp, int mb)
 {
-	struct arena *a = &b->m->ctx->perm;
+	const char *degrees = arena_printf(&b->m->ctx->perm, "pp=%d,dp=%d,"
+		"ep=%d,tp=%d,microbatch=%d", pp, dp, ep, tp, mb);
 	size_t i;
-	int v, zero;
+	int v;
 
 	for (i = 0; i < sizeof schedules / sizeof *schedules; i++) {
 		bool many = strcmp(schedules[i], "interleaved") == 0;
@@ -321,15 +342,8 @@ try_schedules(struct brute *b, int pp, int dp, int ep, int tp, int mb)
 			continue;
 		}
 		for (v = many ? 2 : 1; v <= (many ? 4 : 1); v++) {
-			for (zero = 0; zero < 2; zero++) {
-				try(b, arena_printf(a, "pp=%d,dp=%d,ep=%d,"
-					"tp=%d,microbatch=%d,schedule=%s,"
-					"interleave=%d,zero=%d,sequence=on,"
-					"recompute=none,stages=even", pp, dp,
-					ep, tp, mb, schedules[i],
-					strcmp(schedules[i], "zbv") == 0
-					? 2 : v, zero));
-			}
+			try_schedule(b, degrees, schedules[i],
+				     strcmp(schedules[i], "zbv") == 0 ? 2 : v);
 		}
 	}
 }
@@ -349,9 +363,10 @@ all_plans(struct brute *b, int ranks, int batch, bool moe)
 }
 
 static void
-brute(const char *text, const char *names, int ranks, int batch, bool moe)
+brute(const char *text, const char *names, int ranks, int batch, bool moe,
+      bool all)
 {
-	struct brute b = { 0 };
+	struct brute b = { .all = all };
 	struct target t;
 	struct ir_ctx c;
 	double us;
@@ -361,7 +376,7 @@ brute(const char *text, const char *names, int ranks, int batch, bool moe)
 	t = cluster(&c, names);
 	b.t = &t;
 	all_plans(&b, ranks, batch, moe);
-	assert_true(b.plans > 20);
+	assert_true(b.plans > (all ? 8 : 20));
 	us = found(b.m, &t, "stages=even,recompute=none");
 	print_message("%s: %lld plans, best %s\n", names,
 		      (long long)b.plans, b.pins);
@@ -378,18 +393,58 @@ test_brute_force(void **state)
 
 	(void)state;
 	snprintf(text, sizeof text, dense, 8, 4);
-	brute(text, "h100x2", 2, 8, false);
+	brute(text, "h100x2", 2, 8, false, false);
 	if (!t_short()) {
-		brute(text, "rtx4090x4", 4, 8, false);
+		brute(text, "rtx4090x4", 4, 8, false, false);
 	}
 	snprintf(text, sizeof text, experts, 4, 2);
-	brute(text, "h100x2+rtx4090x2", 4, 4, true);
+	brute(text, "h100x2+rtx4090x2", 4, 4, true, false);
 	if (t_short()) {
 		return;
 	}
-	brute(text, "h100x2x2", 4, 4, true);
+	brute(text, "h100x2x2", 4, 4, true, false);
 	snprintf(text, sizeof text, dense, 8, 4);
-	brute(text, "rtx4090x1+h100x2+a100x1", 4, 8, false);
+	brute(text, "rtx4090x1+h100x2+a100x1", 4, 8, false, false);
+}
+
+/*
+ * Small models and clusters that are drawn, half of them of several kinds of
+ * node, with every ZeRO and `sequence`.
+ */
+static void
+draw_brute(void)
+{
+	static const char *const clusters[] = {
+		"h100x2", "rtx4090x2", "h100x1+a100x1", "rtx4090x1+h100x1",
+		"h100x2x2", "rtx4090x4", "h100x2+rtx4090x2",
+		"rtx4090x1+h100x2+a100x1"
+	};
+	bool moe = draw(3) == 0;
+	uint32_t at = draw(t_short() ? 4 : 8), batch = 2u << draw(3);
+	char text[4096];
+
+	snprintf(text, sizeof text, moe ? drawn_experts : drawn_dense,
+		 256u << draw(moe ? 2 : 3), 512u << draw(3), 64u << draw(3),
+		 batch, 2 + draw(5));
+	brute(text, clusters[at], at < 4 ? 2 : 4, (int)batch, moe, true);
+}
+
+static void
+test_brute_drawn(void **state)
+{
+	int64_t asked = env("SEARCH_BRUTE", 0), n = asked ? asked : 3, i;
+	uint64_t was = seed;
+
+	(void)state;
+	for (i = 0; i < n; i++, seed++) {
+		if (!asked && !t_today((uint64_t)i, 3)) {
+			continue;
+		}
+		drawn = 0;
+		print_message("SEARCH_SEED=%d, ", (int)seed);
+		draw_brute();
+	}
+	seed = was;
 }
 
 /* ---- too little memory for the best plan ---- */
@@ -755,6 +810,7 @@ main(void)
 		cmocka_unit_test(test_composed_mixed),
 		cmocka_unit_test(test_composed_tied),
 		cmocka_unit_test(test_brute_force),
+		cmocka_unit_test(test_brute_drawn),
 		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_scratch),
 		cmocka_unit_test(test_equal),
@@ -765,5 +821,5 @@ main(void)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 1);
 }

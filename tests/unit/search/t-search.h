@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "frontend/frontend.h"
 #include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/search/search.h"
@@ -95,6 +94,26 @@ static const char tied[] =
 	"  loss = cross_entropy(x, labels);\n"
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n";
+
+/* Models whose sizes, sequences and layers are drawn. */
+static const char drawn_dense[] =
+	"model m {\n"
+	"  dim hidden = %u, heads = 8, kv = 4, hd = hidden / heads,\n"
+	"      ffn = %u, vocab = 512, seq = %u, batch = %u;\n"
+	DENSE;
+
+static const char drawn_experts[] =
+	"model m {\n"
+	"  dim hidden = %u, heads = 4, hd = hidden / heads, ffn = %u,\n"
+	"      expert = 8, choice = 2, vocab = 512, seq = %u, batch = %u;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat %u as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = linear(n -> heads, hd);\n"
+	"    a = attention(q, q, q, causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	EXPERTS;
 
 static uint64_t seed, drawn;
 
