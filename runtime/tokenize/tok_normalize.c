@@ -5,7 +5,14 @@
 
 #include <string.h>
 
-enum { WORK_FREE = 1 << 20 };
+enum {
+	WORK_FREE = 1 << 20,
+	/* Three jamo of 3 bytes are a syllable of 3, and a letter with two
+	 * marks one of 2 or 3: no text is more than 3 times as long as what it
+	 * is composed to, but for characters that have marks in excess. */
+	LONGER = 3,
+	MARKS = 64,
+};
 
 struct tok_work
 rt_tok_work(size_t n)
@@ -117,4 +124,44 @@ rt_tok_normalize(const struct rt_tokenizer *t, struct tok_buffers *b,
 		k ^= 1;
 	}
 	return status;
+}
+
+/* The end of the character that begins at a byte. */
+static size_t
+next_of(const char *s, size_t n, size_t at)
+{
+	do {
+		at++;
+	} while (at < n && (s[at] & 0xc0) == 0x80);
+	return at;
+}
+
+size_t
+rt_tokenizer_composed(const struct rt_tokenizer *t, const char *text, size_t n,
+		      const char *to, size_t most, bool *part)
+{
+	struct rt_bytes out = { .at = NULL };
+	size_t at = 0, found = 0;
+
+	*part = false;
+	if (n > LONGER * most + MARKS) {
+		n = LONGER * most + MARKS;
+		while ((text[n] & 0xc0) == 0x80) {
+			n--;
+		}
+	}
+	while (t->nfc && at < n && found == 0) {
+		at = next_of(text, n, at);
+		out.n = 0;
+		if (rt_nfc_add(t->nfc, text, at, &out) != RT_OK) {
+			break;
+		}
+		if (out.n < most || memcmp(out.at, to, most) != 0) {
+			continue;
+		}
+		*part = true;
+		found = out.n == most ? at : 0;
+	}
+	rt_release(&t->alloc, out.at);
+	return found;
 }

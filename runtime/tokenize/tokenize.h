@@ -57,6 +57,17 @@ const char *rt_tokenizer_chat(const struct rt_tokenizer *t);
 /* The i-th special token, from 0; NULL: there are fewer. */
 const char *rt_tokenizer_special(const struct rt_tokenizer *t, size_t i);
 
+/* ---- what normalizers compose (tok_normalize.c) ----------------------- */
+
+/*
+ * How many of the n bytes that a text begins with are written in normal form C
+ * as `to`, which has `most` bytes, where the tokenizer writes texts so; 0: none
+ * are.  *part: `to` may be the beginning of what they are written as.
+ */
+size_t rt_tokenizer_composed(const struct rt_tokenizer *t, const char *text,
+			     size_t n, const char *to, size_t most,
+			     bool *part);
+
 /* ---- text to ids (tok_encode.c) --------------------------------------- */
 
 struct rt_ids {

@@ -40,6 +40,7 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 	for (k = 0; k < 4; k++) {
 		c->logprobs[k].alloc = c->text.alloc;
 	}
+	c->part.alloc = c->text.alloc;
 	rt_stream_open(&c->stream, r->codec->tokenizer);
 	rt_stream_open(&c->prompt, r->codec->tokenizer);
 	prompt = rt_choice_prompt(c, &n);
@@ -120,6 +121,7 @@ rt_reply_free(struct rt_reply *r)
 		rt_stream_close(&c->stream);
 		rt_stream_close(&c->prompt);
 		rt_text_release(&c->text);
+		rt_text_release(&c->part);
 		for (k = 0; k < 4; k++) {
 			rt_text_release(&c->logprobs[k]);
 		}

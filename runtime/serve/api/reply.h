@@ -33,6 +33,7 @@ struct rt_choice {
 	struct rt_text logprobs[4];
 	size_t echoed;		/* bytes of the prompt in the text */
 	struct rt_stream prompt;	/* whose tokens are scored */
+	struct rt_text part;	/* what these say, and is not yet counted */
 	/* where the next token begins in the text: bytes and characters */
 	size_t counted, offset;
 };

@@ -192,23 +192,58 @@ go_on_to(struct rt_choice *c, size_t to)
 	}
 }
 
+/* Bytes of the text that is echoed that were not counted yet. */
+static const char *
+rest_of(const struct rt_choice *c, size_t *n)
+{
+	*n = c->echoed - c->counted;
+	return *n ? c->text.at + c->counted : "";
+}
+
+/* A special token may stand before documents, and is in the text where the
+ * client wrote it. */
+static size_t
+bytes_of_special(const struct rt_choice *c, const char *text, size_t n)
+{
+	size_t left;
+	const char *at = rest_of(c, &left);
+
+	return n <= left && memcmp(at, text, n) == 0 ? n : 0;
+}
+
+/* Bytes of the rest that are these, or are composed to them; 0: none are.
+ * *part: these may be a part of a character of the rest. */
+static size_t
+bytes_like(const struct rt_choice *c, const char *text, size_t n, bool *part)
+{
+	size_t left;
+	const char *at = rest_of(c, &left);
+
+	*part = false;
+	return n <= left && memcmp(at, text, n) == 0
+		? n : rt_tokenizer_composed(c->stream.tokenizer, at, left,
+					    text, n, part);
+}
+
 /*
- * The bytes that a token of a prompt takes of the text that is echoed, where
- * the token is `text`.  A special token may stand before documents, and is in
- * the text where the client wrote it; a tokenizer may put a blank before words,
- * or change a text before it cuts it.
+ * The bytes that tokens of a prompt take of the text that is echoed, where
+ * they are `text`, of n > 0 bytes.  A tokenizer may put a blank before words,
+ * compose letters and marks, and take a character apart: then nothing of it is
+ * counted until all its parts have come, which *part says.
  */
 static size_t
-bytes_echoed(const struct rt_choice *c, const char *text, size_t n,
-	     bool special)
+bytes_echoed(const struct rt_choice *c, const char *text, size_t n, bool *part)
 {
-	size_t left = c->echoed - c->counted;
-	const char *at = left ? c->text.at + c->counted : "";
+	size_t left, found = bytes_like(c, text, n, part);
+	const char *at = rest_of(c, &left);
 
-	if (special) {
-		return n <= left && memcmp(at, text, n) == 0 ? n : 0;
+	if (found == 0 && !*part && *text == ' ' && n > 1) {
+		found = bytes_like(c, text + 1, n - 1, part);
 	}
-	n -= n > 0 && *text == ' ' && *at != ' ';
+	if (found > 0 || *part) {
+		return found;
+	}
+	n -= *text == ' ' && *at != ' ';
 	return n < left ? n : left;
 }
 
@@ -275,6 +310,22 @@ begin_prompt(struct rt_choice *c)
 	}
 }
 
+/* Counts what tokens have said of the text that is echoed. */
+static void
+count_part(struct rt_choice *c)
+{
+	size_t n;
+	bool part;
+
+	if (c->part.failed) {
+		c->text.failed = true;
+		return;
+	}
+	n = bytes_echoed(c, c->part.at, c->part.n, &part);
+	c->part.n = part && n == 0 ? c->part.n : 0;
+	go_on_to(c, c->counted + n);
+}
+
 /* The next token of a prompt that is echoed.  Its text comes as an answer's
  * does, in whole characters. */
 static void
@@ -291,12 +342,16 @@ add_prompt_logprob(struct rt_choice *c, const struct rt_drawn *t, bool known)
 	}
 	if (special) {
 		text = token_text(c, t->token, false, &n, &c->text);
+		c->part.n = 0;
+		go_on_to(c, c->counted +
+			    bytes_of_special(c, text ? text : "", n));
 	} else if (rt_codec_text(&c->prompt, t->token, &text, &n, &err) !=
 		   RT_OK) {
 		c->text.failed = true;
+	} else if (n > 0) {
+		rt_text_bytes(&c->part, text, n);
+		count_part(c);
 	}
-	go_on_to(c, c->counted + bytes_echoed(c, text ? text : "", n,
-					      special));
 	free(text);
 }
 

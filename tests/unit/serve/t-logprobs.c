@@ -235,6 +235,105 @@ test_places(void **state)
 	}
 }
 
+/* What a text is made of, and what a tokenizer of normal form C makes of it:
+ * letters and marks, marks in another order, three jamo, and a character that
+ * is taken apart, which no tokenizer composes again. */
+static const struct {
+	const char *is, *becomes;
+} units[] = {
+	{ "a", "a" }, { " ", " " }, { "the", "the" },
+	{ "e\314\201", "\303\251" },
+	{ "e\314\202\314\201", "\341\272\277" },
+	{ "q\314\207\314\243", "q\314\243\314\207" },
+	{ "\341\204\200\341\205\241\341\206\250", "\352\260\201" },
+	{ "\340\245\230", "\340\244\225\340\244\274" },
+	{ "\303\251", "\303\251" }, { "\360\237\230\200", "\360\237\230\200" },
+};
+
+enum { NUNITS = sizeof units / sizeof *units };
+
+static int64_t
+count_chars(const char *s)
+{
+	int64_t n = 0;
+
+	for (; *s; s++) {
+		n += (*s & 0xc0) != 0x80;
+	}
+	return n;
+}
+
+/* The units of a text, and at which byte of what it becomes the next token
+ * begins. */
+struct composed {
+	size_t unit[16], n, byte;
+};
+
+/* A token is in the unit that its first byte is in, and the first of a unit is
+ * where it begins. */
+static void
+check_composed(struct composed *x, int64_t offset)
+{
+	int64_t from = 0, to;
+	size_t at = 0, i, len;
+
+	for (i = 0; i < x->n; i++) {
+		len = strlen(units[x->unit[i]].becomes);
+		to = from + count_chars(units[x->unit[i]].is);
+		if (x->byte < at + len) {
+			assert_true(from <= offset && offset < to);
+			assert_true(x->byte > at || offset == from);
+			return;
+		}
+		at += len;
+		from = to;
+	}
+	fail_msg("byte %zu is in none of %zu units", x->byte, x->n);
+}
+
+static void
+test_composed(void **state)
+{
+	const struct rt_drawn like = { .logprob = -1 };
+	struct rt_error err = { .message = "" };
+	struct rt_codec c;
+	size_t round, i;
+
+	(void)state;
+	open_codec(&c, "qwen.json");
+	for (round = 0; round < 400; round++) {
+		char body[1024] = "{\"echo\":true,\"logprobs\":0,"
+				  "\"prompt\":\"", *bytes;
+		struct composed x = { .n = 1 + draw(16) };
+		const uint32_t *ids;
+		struct rt_reply *r;
+		struct told told;
+		int64_t nids;
+		size_t n;
+
+		for (i = 0; i < x.n; i++) {
+			x.unit[i] = draw(NUNITS);
+			strcat(body, units[x.unit[i]].is);
+		}
+		strcat(body, "\"}");
+		r = open_scored(&c, body, &like);
+		rt_choice_end(r->choices, RT_ENDED_LENGTH, 0);
+		read_told(r, &told);
+		ids = rt_choice_prompt(r->choices, &nids);
+		assert_int_equal(told.noffsets, nids);
+		for (i = 0; i < told.noffsets; i++) {
+			check_composed(&x, told.offsets[i]);
+			assert_int_equal(rt_token_text(c.tokenizer, ids[i],
+						       true, &bytes, &n, &err),
+					 RT_OK);
+			x.byte += n;
+			free(bytes);
+		}
+		rt_reply_free(r);
+	}
+	rt_codec_close(&c);
+}
+
 /* Of a prompt that is tokens special ones have no text. */
 static void
 test_tokens(void **state)
@@ -360,6 +459,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_composed),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_twice),
