@@ -49,7 +49,8 @@ def complete(client):
     c = whole.choices[0]
     assert c.finish_reason == "length" and whole.usage.completion_tokens == 30
     assert len(c.logprobs.tokens) == 30
-    assert all(len(t) <= 2 for t in c.logprobs.top_logprobs)
+    for t, top in zip(c.logprobs.tokens, c.logprobs.top_logprobs):
+        assert t in top and 2 <= len(top) <= 3
     parts = list(client.completions.create(
         **ask, stream=True, stream_options={"include_usage": True}))
     text = "".join(p.choices[0].text for p in parts if p.choices)
@@ -225,7 +226,7 @@ def offsets(client):
         assert c.text[here] == token
     assert c.text.startswith(prompt) and at[10] == len(prompt)
     assert c.logprobs.tokens[3:5] == ["bytes:\\xc3", "bytes:\\xa9"]
-    assert all(len(t) == 2 for t in c.logprobs.top_logprobs[1:])
+    assert all(2 <= len(t) <= 3 for t in c.logprobs.top_logprobs[1:])
 
 
 def many(client):

@@ -120,6 +120,13 @@ add_chat_logprob(const struct rt_choice *c, int32_t token, double logprob,
 	rt_text_add(out, ",\"logprob\":%.9g", json_logprob(logprob));
 }
 
+/* Names that an object of likeliest tokens has: the i-th ends at ends[i]. */
+struct token_names {
+	struct rt_text names;
+	size_t ends[RT_TOP_MOST + 1];
+	int64_t n;
+};
+
 /* Whether a name, names[ends[i - 1]] .. names[ends[i] - 1], is there before. */
 static bool
 is_named(const char *names, const size_t *ends, int64_t i)
@@ -136,30 +143,41 @@ is_named(const char *names, const size_t *ends, int64_t i)
 	return false;
 }
 
-/* An object has a name once: of two tokens with one text the likelier one. */
+/* The next likeliest token, unless its name is there. */
+static void
+add_likely(const struct rt_choice *c, int32_t token, double logprob,
+	   struct token_names *x, struct rt_text *out)
+{
+	size_t from = x->names.n;
+
+	add_token_name(c, token, &x->names);
+	x->ends[x->n] = x->names.n;
+	if (x->names.failed || is_named(x->names.at, x->ends, x->n)) {
+		x->names.n = from;
+		return;
+	}
+	rt_text_add(out, "%s", x->n++ ? "," : "");
+	rt_text_bytes(out, x->names.at + from, x->names.n - from);
+	rt_text_add(out, ":%.9g", json_logprob(logprob));
+}
+
+/* The likeliest ones, and the token itself, which may be none of them.  An
+ * object has a name once: of two tokens with one text the likelier one. */
 static void
 add_likeliest(const struct rt_choice *c, const struct rt_drawn *t,
 	      struct rt_text *out)
 {
-	struct rt_text names = { .alloc = out->alloc };
-	size_t ends[RT_TOP_MOST];
+	struct token_names x = { .names.alloc = out->alloc };
 	int64_t i;
 
 	rt_text_add(out, "{");
 	for (i = 0; i < t->ntop; i++) {
-		add_token_name(c, t->top[i], &names);
-		ends[i] = names.n;
-		if (names.failed || is_named(names.at, ends, i)) {
-			continue;
-		}
-		rt_text_add(out, "%s", i ? "," : "");
-		rt_text_bytes(out, names.at + (i ? ends[i - 1] : 0),
-			      ends[i] - (i ? ends[i - 1] : 0));
-		rt_text_add(out, ":%.9g", json_logprob(t->top_logprob[i]));
+		add_likely(c, t->top[i], t->top_logprob[i], &x, out);
 	}
+	add_likely(c, t->token, t->logprob, &x, out);
 	rt_text_add(out, "}");
-	out->failed = out->failed || names.failed;
-	rt_text_release(&names);
+	out->failed = out->failed || x.names.failed;
+	rt_text_release(&x.names);
 }
 
 /* Of texts; known = false: of the first token, which nothing comes before. */

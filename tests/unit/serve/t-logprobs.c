@@ -389,6 +389,30 @@ test_names(void **state)
 	rt_codec_close(&c);
 }
 
+/* A token that was drawn is among the likeliest, or is named after them. */
+static void
+test_own(void **state)
+{
+	char body[] = "{\"prompt\":\"ab\",\"echo\":true,\"logprobs\":1}";
+	struct rt_drawn t = { .logprob = -3, .ntop = 1, .top = { 'b' },
+		.top_logprob = { -0.5 } };
+	struct rt_codec c;
+	struct rt_reply *r;
+
+	(void)state;
+	rt_codec_open(&c, NULL, "none", 256, NULL);
+	r = open_scored(&c, body, &t);
+	t.token = 'c';
+	rt_choice_add(r->choices, &t);
+	t.ntop = 0;
+	rt_choice_add(r->choices, &t);
+	rt_choice_end(r->choices, RT_ENDED_LENGTH, 2);
+	assert_non_null(strstr(r->out.at, "\"top_logprobs\":[null,"
+		"{\"b\":-0.5},{\"b\":-0.5,\"c\":-3},{\"c\":-3}]"));
+	rt_reply_free(r);
+	rt_codec_close(&c);
+}
+
 /* A byte and a word may have one text; a token may be none of the file. */
 static void
 test_twice(void **state)
@@ -462,6 +486,7 @@ main(void)
 		cmocka_unit_test(test_composed),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_chats),
 	};
