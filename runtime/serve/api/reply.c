@@ -271,7 +271,10 @@ send_event(struct rt_choice *c, size_t to)
 	rt_logprobs_write(c, out);
 	rt_text_add(out, ",\"finish_reason\":%s}]",
 		    c->ended ? reason(c) : "null");
-	if (r->request.usage) {
+	if (r->request.usage && r->request.usage_so_far) {
+		rt_text_add(out, ",");
+		add_usage(r);
+	} else if (r->request.usage) {
 		rt_text_add(out, ",\"usage\":null");
 	}
 	rt_text_add(out, "}\n\n");
@@ -416,6 +419,7 @@ rt_choice_add(struct rt_choice *c, const struct rt_drawn *t)
 {
 	struct rt_reply *r = c->reply;
 
+	c->ndrawn++;
 	add_text(c, t->token);
 	if (r->request.logprobs) {
 		rt_logprobs_add(c, t);

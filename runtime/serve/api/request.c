@@ -58,13 +58,33 @@ static const struct field fields[] = {
 	{ "prompt_cache_key", BOTH, IGNORED, 0, 0, 0 },
 	/* prompts that begin alike share their keys, and no answer shows it */
 	{ "cache_prompt", BOTH, IGNORED, 0, 0, 0 },
+	{ "prompt_cache_retention", BOTH, IGNORED, 0, 0, 0 },
+	/* of vLLM: answers have a name of their own, one way to follow a
+	 * schema, and no special tokens that blanks could be between */
+	{ "request_id", BOTH, IGNORED, 0, 0, 0 },
+	{ "guided_decoding_backend", BOTH, IGNORED, 0, 0, 0 },
+	{ "spaces_between_special_tokens", BOTH, IGNORED, 0, 0, 0 },
 	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
+	{ "include_reasoning", CHAT, ALWAYS, 0, 0, 0 },
 	{ "add_special_tokens", TEXT, ALWAYS, 0, 0, 0 },
+	/* a template has what begins a conversation */
+	{ "add_special_tokens", CHAT, REFUSED, 0, 0, 0 },
 	{ "add_generation_prompt", CHAT, FLAG, AT(begins), 0, 0 },
 	{ "continue_final_message", CHAT, FLAG, AT(goes_on), 0, 0 },
-	{ "best_of", TEXT, REFUSED, 0, 0, 0 },
+	{ "best_of", TEXT, WHOLE, AT(best_of), 1, RT_REQUEST_ANSWERS },
 	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
 	{ "functions", CHAT, REFUSED, 0, 0, 0 },
+	{ "function_call", CHAT, REFUSED, 0, 0, 0 },
+	{ "modalities", CHAT, REFUSED, 0, 0, 0 },
+	{ "documents", CHAT, REFUSED, 0, 0, 0 },
+	{ "chat_template_kwargs", CHAT, REFUSED, 0, 0, 0 },
+	{ "use_beam_search", BOTH, REFUSED, 0, 0, 0 },
+	{ "length_penalty", BOTH, REFUSED, 0, 1, 0 },
+	{ "priority", BOTH, REFUSED, 0, 0, 0 },
+	{ "bad_words", BOTH, REFUSED, 0, 0, 0 },
+	{ "allowed_token_ids", BOTH, REFUSED, 0, 0, 0 },
+	{ "return_token_ids", BOTH, REFUSED, 0, 0, 0 },
+	{ "return_tokens_as_token_ids", BOTH, REFUSED, 0, 0, 0 },
 };
 
 #define NFIELDS (sizeof fields / sizeof *fields)
@@ -111,12 +131,12 @@ read_stream_options(struct request_reader *x)
 {
 	const char *key;
 	size_t i = 0;
-	bool yes;
+	bool ok = true;
 
 	if (!rt_json_open(&x->j, '{')) {
 		return false;
 	}
-	while (rt_json_more(&x->j, '}', &i)) {
+	while (ok && rt_json_more(&x->j, '}', &i)) {
 		if (!rt_json_key(&x->j, &key)) {
 			return false;
 		}
@@ -124,41 +144,82 @@ read_stream_options(struct request_reader *x)
 			continue;
 		}
 		if (strcmp(key, "include_usage") == 0) {
-			if (rt_json_bool(&x->j, &yes)) {
-				x->r->usage = yes;
-			}
-		} else if (strcmp(key, "include_obfuscation") != 0) {
-			return rt_request_wrong(x, "an object of "
-				"'include_usage' and 'include_obfuscation'");
+			ok = rt_json_bool(&x->j, &x->r->usage);
+		} else if (strcmp(key, "continuous_usage_stats") == 0) {
+			ok = rt_json_bool(&x->j, &x->r->usage_so_far);
+		} else if (strcmp(key, "include_obfuscation") == 0) {
+			ok = rt_json_skip(&x->j);
 		} else {
-			rt_json_skip(&x->j);
+			return rt_request_wrong(x, "an object of "
+				"'include_usage', 'continuous_usage_stats' "
+				"and 'include_obfuscation'");
 		}
 	}
-	return x->j.status == RT_OK;
+	return ok && x->j.status == RT_OK;
 }
 
-/* What asks for nothing: null, "", [], {}, `none`, or its default. */
+/* Whether the value that follows is this text of JSON; then it is read. */
+static bool
+read_word(struct request_reader *x, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (x->j.len - x->j.at <= n || memcmp(x->start, word, n) != 0 ||
+	    !strchr(",} \t\r\n", x->start[n])) {
+		return false;
+	}
+	x->j.at += n;
+	return true;
+}
+
+/* What asks for nothing: null, false, "", [], {}, `none`, or its default. */
 static bool
 read_refused(struct request_reader *x)
 {
 	static const char *const nothing[] = {
-		"\"\"", "[]", "{}", "\"none\"", "\"auto\"",
-		"{\"type\":\"text\"}", "{\"type\": \"text\"}", "1", NULL
+		"false", "\"\"", "[]", "{}", "\"none\"", "\"auto\"",
+		"{\"type\":\"text\"}", "{\"type\": \"text\"}",
+		"[\"text\"]",
 	};
-	size_t i, n;
+	size_t i;
+	double v;
+	int c = rt_json_peek(&x->j);
 
-	rt_json_peek(&x->j);
 	x->start = x->j.text + x->j.at;
-	for (i = 0; nothing[i]; i++) {
-		n = strlen(nothing[i]);
-		if (x->j.len - x->j.at > n &&
-		    memcmp(x->start, nothing[i], n) == 0 &&
-		    strchr(",} \t\r\n", x->start[n])) {
-			x->j.at += n;
+	if (c == '-' || (c >= '0' && c <= '9')) {
+		return rt_request_number(x, &v) &&
+		       (v == x->field->least ||
+			rt_request_wrong(x, "not known here: leave it out"));
+	}
+	for (i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+		if (read_word(x, nothing[i])) {
 			return true;
 		}
 	}
 	return rt_request_wrong(x, "not known here: leave it out");
+}
+
+/* Of two fields that say how long an answer may be, the one that is only of
+ * chats counts. */
+static bool
+read_whole(struct request_reader *x)
+{
+	struct rt_request *r = x->r;
+	const char *before = r->most_field;
+	int64_t most = r->most;
+
+	if (x->field->at != AT(most)) {
+		return rt_request_whole(x);
+	}
+	if (!rt_request_whole(x)) {
+		return false;
+	}
+	if (before && strcmp(x->field->name, "max_tokens") == 0) {
+		r->most = most;
+	} else {
+		r->most_field = x->field->name;
+	}
+	return true;
 }
 
 static bool
@@ -177,10 +238,7 @@ read_field(struct request_reader *x)
 	case FLAG:
 		return rt_json_bool(&x->j, to);
 	case WHOLE:
-		if (f->at == AT(most)) {
-			x->r->most_field = f->name;
-		}
-		return rt_request_whole(x);
+		return read_whole(x);
 	case NUMBER:
 		return rt_request_bounded(x, false, to);
 	case NAME:
@@ -402,6 +460,12 @@ check_request(struct request_reader *x)
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "%zu prompts and "
 			"'n' = %lld are more than %d answers", r->nprompts,
 			(long long)r->n, RT_REQUEST_ANSWERS);
+	}
+	if (r->best_of > 0 && r->best_of != r->n) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'best_of' is %lld "
+			"and 'n' is %lld: here no answers are left out, so "
+			"leave 'best_of' out", (long long)r->best_of,
+			(long long)r->n);
 	}
 	if (r->most == 0 && !(r->echo && r->logprobs)) {
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "'max_tokens' is at "

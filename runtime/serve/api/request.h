@@ -37,12 +37,14 @@ struct rt_tools {
 struct rt_request {
 	bool chat;		/* messages, not prompts */
 	bool stream, usage, echo, ignore_eos, logprobs;
+	bool usage_so_far;	/* each event of a stream has the counts */
 	bool keeps_stop;	/* the text that ends it is a part of it */
 	/* of a conversation: the prompt ends with what begins an answer; or an
 	 * answer goes on in the last message */
 	bool begins, goes_on;
 	bool has_seed;
 	int64_t n;		/* answers to each prompt */
+	int64_t best_of;	/* of so many; 0: not said */
 	int64_t most;		/* tokens of an answer; -1: not said */
 	const char *most_field;	/* that says it; or NULL */
 	int64_t least;		/* before one may end */

@@ -139,30 +139,36 @@ rt_request_prompts(struct request_reader *x)
 
 /* ---- messages ---- */
 
-/* One part of a content: only texts are known. */
+/* One part of a content: only texts are known, of which a refusal is one.
+ * What else a client says of a part is about something else. */
 static bool
 read_text_part(struct request_reader *x, struct rt_text *to)
 {
-	const char *key, *s;
+	const char *key, *type = "text", *text = NULL;
 	size_t i = 0;
+	bool ok = rt_json_open(&x->j, '{');
 
-	if (!rt_json_open(&x->j, '{')) {
+	while (ok && rt_json_more(&x->j, '}', &i)) {
+		ok = rt_json_key(&x->j, &key);
+		if (ok && strcmp(key, "type") == 0) {
+			ok = rt_json_string(&x->j, &type);
+		} else if (ok && (strcmp(key, "text") == 0 ||
+				  strcmp(key, "refusal") == 0)) {
+			ok = rt_json_string(&x->j, &text);
+		} else if (ok) {
+			ok = rt_json_skip(&x->j);
+		}
+	}
+	if (!ok || x->j.status != RT_OK) {
 		return false;
 	}
-	while (rt_json_more(&x->j, '}', &i)) {
-		if (!rt_json_key(&x->j, &key) || !rt_json_string(&x->j, &s)) {
-			return false;
-		}
-		if (strcmp(key, "text") == 0) {
-			rt_text_add(to, "%s", s);
-		} else if (strcmp(key, "type") != 0 ||
-			   strcmp(s, "text") != 0) {
-			return rt_request_wrong(
-				x, "texts: other parts of a content are "
-				   "not known here");
-		}
+	if (!text || (strcmp(type, "text") != 0 &&
+		      strcmp(type, "refusal") != 0)) {
+		return rt_request_wrong(x, "texts: other parts of a content "
+					   "are not known here");
 	}
-	return x->j.status == RT_OK;
+	rt_text_add(to, "%s", text);
+	return true;
 }
 
 /*

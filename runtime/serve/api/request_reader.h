@@ -45,6 +45,7 @@ bool rt_request_no_memory(struct request_reader *x);
 /* Begins the message of an error with what it is about. */
 void rt_request_blame(struct request_reader *x, const char *fmt, ...)
 	RT_PRINTF(2, 3);
+bool rt_request_number(struct request_reader *x, double *out);
 /* A number within the bounds of the field. */
 bool rt_request_bounded(struct request_reader *x, bool whole, double *out);
 bool rt_request_whole(struct request_reader *x);

@@ -378,10 +378,13 @@ make_grammar(struct request_reader *x)
 		    strcmp(t->at[i].name, t->named) != 0) {
 			continue;
 		}
-		/* one that says nothing, `{}`, is of no arguments, too */
+		/* one that says nothing, `{}` or null, is of no arguments */
+		if (bytes <= 2 || (bytes == 4 && memcmp(s, "null", 4) == 0)) {
+			s = none;
+			bytes = strlen(none);
+		}
 		f[n] = (struct rt_grammar_function){ .name = t->at[i].name,
-			.schema = bytes > 2 ? s : none,
-			.bytes = bytes > 2 ? bytes : strlen(none) };
+			.schema = s, .bytes = bytes };
 		n++;
 	}
 	if (n == 0) {

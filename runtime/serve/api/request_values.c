@@ -43,8 +43,8 @@ rt_request_no_memory(struct request_reader *x)
 /* ---- numbers ---- */
 
 /* A number may be infinite: one of more digits than there are. */
-static bool
-read_double(struct request_reader *x, double *out)
+bool
+rt_request_number(struct request_reader *x, double *out)
 {
 	const char *word;
 	char *end;
@@ -64,7 +64,7 @@ rt_request_bounded(struct request_reader *x, bool whole, double *out)
 {
 	const struct field *f = x->field;
 
-	if (!read_double(x, out)) {
+	if (!rt_request_number(x, out)) {
 		return false;
 	}
 	if (!(*out >= f->least && *out <= f->most) ||

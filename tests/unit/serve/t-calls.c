@@ -67,6 +67,8 @@ static const struct {
 	  "'tools': the "
 	  "parameters of 'a': #/contains in the schema is no keyword that is "
 	  "known here" },
+	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":"
+	  "null}}],\"tool_choice\":\"required\"," HI "}", NULL },
 	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":{\"type\":"
 	  "\"string\"}}}],\"tool_choice\":\"required\"," HI "}", "'tools': the "
 	  "parameters of 'a' are not an object: 'type' says so" },

@@ -375,8 +375,11 @@ static const struct {
 	{ false, "{\"prompt\": \"a\", \"stream_options\": "
 	  "{\"include_usage\": null, \"include_obfuscation\": true}}", NULL },
 	{ false, "{\"prompt\": \"a\", \"stream_options\": "
-	  "{\"continuous_usage_stats\": true}}", "'stream_options' is an "
-	  "object of 'include_usage' and 'include_obfuscation'" },
+	  "{\"continuous_usage_stats\": true}}", NULL },
+	{ false, "{\"prompt\": \"a\", \"stream_options\": "
+	  "{\"usage\": true}}", "'stream_options' is an object of "
+	  "'include_usage', 'continuous_usage_stats' and "
+	  "'include_obfuscation'" },
 	{ false, "{}", "'prompt' is missing" },
 	{ true, "{}", "'messages' is missing" },
 	{ true, "{\"messages\": []}", "'messages': a conversation has "
@@ -419,6 +422,35 @@ static const struct {
 	  "1000000000" },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
 	  "\"top_logprobs\": 2}", "'top_logprobs' asks for 'logprobs', too" },
+	/* what asks for nothing, as clients of vLLM write its defaults */
+	{ false, "{\"prompt\": \"a\", \"use_beam_search\": false, "
+	  "\"length_penalty\": 1.0, \"bad_words\": [], \"priority\": 0, "
+	  "\"n\": 2, \"best_of\": 2, \"request_id\": \"x\", "
+	  "\"return_token_ids\": false, \"spaces_between_special_tokens\": "
+	  "true}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
+	  "\"add_special_tokens\": false, \"chat_template_kwargs\": {}, "
+	  "\"include_reasoning\": true, \"modalities\": [\"text\"], "
+	  "\"function_call\": \"none\"}", NULL },
+	{ false, "{\"prompt\": \"a\", \"length_penalty\": 0.5}",
+	  "'length_penalty' is not known here: leave it out" },
+	{ false, "{\"prompt\": \"a\", \"use_beam_search\": true}",
+	  "'use_beam_search' is not known here: leave it out" },
+	{ false, "{\"prompt\": \"a\", \"n\": 2, \"best_of\": 3}", "'best_of' "
+	  "is 3 and 'n' is 2: here no answers are left out, so leave "
+	  "'best_of' out" },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
+	  "\"add_special_tokens\": true}", "'add_special_tokens' is not known "
+	  "here: leave it out" },
+	/* parts that say more than their text, and refusals */
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"text\": "
+	  "\"a\", \"cache_control\": {\"type\": \"ephemeral\"}, \"type\": "
+	  "\"text\", \"annotations\": []}]}, {\"role\": \"assistant\", "
+	  "\"content\": [{\"type\": \"refusal\", \"refusal\": \"b\"}]}, "
+	  "{\"role\": \"user\", \"content\": \"c\"}]}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
+	  " \"text\"}]}]}", "'messages' is texts: other parts of a content "
+	  "are not known here" },
 	{ false, "{\"prompt\": \"a\", \"suffix\": \"b\"}", "'suffix' is not "
 	  "known here: leave it out" },
 	{ false, "{\"prompt\": \"a\", \"prompt\": \"b\"}", "'prompt' is there "
@@ -463,6 +495,32 @@ test_requests(void **state)
 		assert_int_equal(status == RT_OK, !bodies[i].message);
 		rt_request_release(&q);
 		free(body);
+	}
+}
+
+/* Of two lengths of an answer the order does not decide. */
+static void
+test_lengths(void **state)
+{
+	static const char *const bodies_of[] = {
+		"{\"max_tokens\": 5, \"max_completion_tokens\": 7, "
+		"\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+		"{\"max_completion_tokens\": 7, \"max_tokens\": 5, "
+		"\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+	};
+	struct rt_error err = { .message = "" };
+	struct rt_request q;
+	char body[256];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		strcpy(body, bodies_of[i]);
+		assert_int_equal(rt_request_read(&q, true, body, strlen(body),
+						 &bytes, &err), RT_OK);
+		assert_int_equal(q.most, 7);
+		assert_string_equal(q.most_field, "max_completion_tokens");
+		rt_request_release(&q);
 	}
 }
 
@@ -693,6 +751,18 @@ test_objects(void **state)
 		"data: [DONE]\n\n"));
 	rt_reply_free(r);
 	r = open_reply(true, true, NULL, 0, false);
+	r->request.usage = r->request.usage_so_far = true;
+	feed(r, (const unsigned char *)"Hi", 2);
+	assert_non_null(strstr(r->out.at, "\"content\":\"H\"},"
+		"\"logprobs\":null,\"finish_reason\":null}],"
+		"\"usage\":{\"prompt_tokens\":51,"
+		"\"completion_tokens\":1,\"total_tokens\":52}}\n\n"));
+	assert_non_null(strstr(r->out.at, "\"content\":\"i\"},"
+		"\"logprobs\":null,\"finish_reason\":null}],"
+		"\"usage\":{\"prompt_tokens\":51,"
+		"\"completion_tokens\":2,\"total_tokens\":53}}\n\n"));
+	rt_reply_free(r);
+	r = open_reply(true, true, NULL, 0, false);
 	rt_reply_fail(r, "the \"engine\" failed");
 	assert_string_equal(r->out.at, "data: {\"error\":{\"message\":"
 		"\"the \\\"engine\\\" failed\",\"type\":\"server_error\","
@@ -707,6 +777,7 @@ main(void)
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_templates),
 		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_damaged_requests),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_objects),
