@@ -198,6 +198,7 @@ rank_sources = \
 	%D%/serve/http/paths.h \
 	%D%/serve/http/service.c \
 	%D%/serve/http/service.h \
+	%D%/serve/schedule/allow.c \
 	%D%/serve/schedule/draw.c \
 	%D%/serve/schedule/draw.h \
 	%D%/serve/schedule/fill.c \

@@ -56,13 +56,6 @@ most_of(const struct rt_engine *e)
 	return e->in_flight > 1 ? e->in_flight : 1;
 }
 
-/* Words with a bit for each token. */
-static size_t
-words_of(const struct rt_engine *e)
-{
-	return (size_t)e->vocab / 64 + 1;
-}
-
 /* Logits of a replica's step. */
 static size_t
 logits_of(const struct rt_engine *e)
@@ -83,7 +76,7 @@ rt_scheduler_bytes(const struct rt_engine *e)
 	}
 	return (int64_t)sizeof(struct rt_scheduler) +
 	       most_of(e) * (int64_t)sizeof(int64_t) +
-	       (int64_t)(words_of(e) * sizeof(uint64_t)) +
+	       (int64_t)(rt_words(e) * sizeof(uint64_t)) +
 	       replicas_of(e) * (int64_t)each + rt_drawer_bytes(e->vocab);
 }
 
@@ -117,7 +110,7 @@ open_replicas(struct rt_scheduler *s, bool share, struct rt_error *err)
 	s->steps = calloc(n, sizeof *s->steps);
 	s->logits = calloc(n * logits_of(e), sizeof *s->logits);
 	s->positions = calloc((size_t)s->most, sizeof *s->positions);
-	s->allowed = calloc(words_of(e), sizeof *s->allowed);
+	s->allowed = calloc(rt_words(e), sizeof *s->allowed);
 	if (!s->replica || !s->steps || !s->logits || !s->positions ||
 	    !s->allowed) {
 		return rt_no_memory(err, NULL);
@@ -263,7 +256,7 @@ rt_scheduler_add(struct rt_scheduler *s, const struct rt_ask *ask,
 	q->ask = *ask;
 	q->stops = calloc((size_t)ask->nstops + 1, sizeof *q->stops);
 	if (ask->guide) {
-		q->allowed = calloc(words_of(&s->e), sizeof *q->allowed);
+		q->allowed = calloc(rt_words(&s->e), sizeof *q->allowed);
 	}
 	status = q->stops && (q->allowed || !ask->guide)
 		? reserve(s, q, ask->nprompt, err) : rt_no_memory(err, NULL);
@@ -345,104 +338,6 @@ is_stop(const struct rt_sequence *q, int32_t token)
 	return false;
 }
 
-/* Sets or clears the bits of the tokens that end a sequence. */
-static void
-set_stops(const struct rt_sequence *q, uint64_t *bits, bool to)
-{
-	int64_t i;
-
-	for (i = 0; i < q->ask.nstops; i++) {
-		uint64_t bit = UINT64_C(1) << q->stops[i] % 64;
-
-		if (to) {
-			bits[q->stops[i] / 64] |= bit;
-		} else {
-			bits[q->stops[i] / 64] &= ~bit;
-		}
-	}
-}
-
-/* Whether any of n bits is set. */
-static bool
-has_bit(const uint64_t *bits, int64_t n)
-{
-	uint64_t any = 0;
-	int64_t i;
-
-	for (i = 0; i < n / 64; i++) {
-		any |= bits[i];
-	}
-	return any || (bits[i] & ((UINT64_C(1) << n % 64) - 1));
-}
-
-/* What a guide allows next. */
-static enum rt_status
-find_allowed(struct rt_sequence *q, struct rt_error *err)
-{
-	enum rt_status status;
-
-	if (!q->ask.guide || q->is_found) {
-		return RT_OK;
-	}
-	status = rt_guide_allow(q->ask.guide, q->allowed, &q->may_end, err);
-	q->is_found = status == RT_OK;
-	return status;
-}
-
-static enum rt_status
-find_allowed_of(const struct rt_sequences *list, int64_t step,
-		struct rt_error *err)
-{
-	enum rt_status status = RT_OK;
-	struct rt_sequence *q;
-
-	for (q = list->first; q && status == RT_OK; q = q->next) {
-		if (q->awaits == step) {
-			status = find_allowed(q, err);
-		}
-	}
-	return status;
-}
-
-enum rt_status
-rt_scheduler_find_allowed(struct rt_scheduler *s, struct rt_error *err)
-{
-	enum rt_status status = find_allowed_of(&s->waiting, s->ended, err);
-	int64_t i;
-
-	for (i = 0; i < s->nreplicas && status == RT_OK; i++) {
-		status = find_allowed_of(&s->replica[i].running, s->ended,
-					 err);
-	}
-	return status;
-}
-
-/* Which tokens may come next; *out = NULL: any.  What a guide allows stays so,
- * since it may be all that is allowed; and where each token ends a sequence,
- * one of them comes. */
-static enum rt_status
-allow(struct rt_scheduler *s, struct rt_sequence *q,
-      const uint64_t **out, struct rt_error *err)
-{
-	bool long_enough = q->n - q->ask.nprompt >= q->ask.least;
-	enum rt_status status = RT_OK;
-
-	*out = NULL;
-	if (q->ask.guide) {
-		status = find_allowed(q, err);
-		if (long_enough && q->may_end) {
-			set_stops(q, q->allowed, true);
-		}
-		*out = q->allowed;
-	} else if (!long_enough && q->ask.nstops > 0) {
-		memset(s->allowed, 0xff, words_of(&s->e) *
-					 sizeof *s->allowed);
-		set_stops(q, s->allowed, false);
-		*out = has_bit(s->allowed, s->e.vocab) ? s->allowed : NULL;
-	}
-	return status;
-}
-
 /* Adds a token that was drawn; *over: nothing may come after it. */
 static enum rt_status
 add_token(struct rt_scheduler *s, struct rt_sequence *q, int32_t token,
@@ -471,12 +366,10 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 	enum rt_status status;
 	const uint64_t *allowed;
 	struct rt_drawn t;
-	bool over;
+	bool over, whole;
 
-	status = allow(s, q, &allowed, err);
-	if (status == RT_OK && a->guide && q->may_end &&
-	    !has_bit(q->allowed, s->e.vocab)) {
-		/* it is whole with nothing */
+	status = rt_sequence_allow(s, q, &allowed, &whole, err);
+	if (status == RT_OK && whole) {
 		end_sequence(s, q, RT_ENDED_STOP);
 		return RT_OK;
 	}

@@ -1,6 +1,6 @@
 /*
- * Private to the scheduler: its sequences, in scheduler.c, and what of them is
- * in a step, in fill.c.
+ * Private to the scheduler: its sequences, in scheduler.c, what of them is in a
+ * step, in fill.c, and which tokens may come next, in allow.c.
  */
 #ifndef RT_SEQUENCES_H
 #define RT_SEQUENCES_H
@@ -79,6 +79,21 @@ rt_parts(int64_t n, int64_t size)
 {
 	return (n + size - 1) / size;
 }
+
+/* Words with a bit for each token. */
+static inline size_t
+rt_words(const struct rt_engine *e)
+{
+	return (size_t)e->vocab / 64 + 1;
+}
+
+/* ---- allow.c ---- */
+
+/* A bit for each token that may come next; *out = NULL: any.  *whole: none may,
+ * as the answer is complete as it is. */
+enum rt_status rt_sequence_allow(struct rt_scheduler *s, struct rt_sequence *q,
+				 const uint64_t **out, bool *whole,
+				 struct rt_error *err);
 
 /* ---- fill.c ---- */
 
