@@ -177,6 +177,7 @@ rank_sources = \
 	%D%/serve/api/reply_logprobs.c \
 	%D%/serve/api/request.c \
 	%D%/serve/api/request.h \
+	%D%/serve/api/request_fit.c \
 	%D%/serve/api/request_prompts.c \
 	%D%/serve/api/request_reader.h \
 	%D%/serve/api/request_tools.c \

@@ -87,6 +87,17 @@ bool rt_request_must_call(const struct rt_request *r);
 /* Also releases what rt_request_read failed to read. */
 void rt_request_release(struct rt_request *r);
 
+/* ---- request_fit.c ---- */
+
+/*
+ * Whether prompts and answers fit a model of `vocab` tokens whose sequences
+ * have at most `longest`; an answer whose length is not said gets one.
+ * RT_RANGE: they do not; *too_long: it is for the length.
+ */
+enum rt_status rt_request_fit(struct rt_request *r, int64_t longest,
+			      int64_t vocab, bool *too_long,
+			      struct rt_error *err);
+
 /* ---- token_paths.c ---- */
 
 /*

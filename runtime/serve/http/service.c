@@ -231,71 +231,6 @@ rt_service_context(const struct rt_service *s)
 
 /* ---- submitting ---- */
 
-/* The tokens that an answer may have, if the request does not say. */
-static int64_t
-default_most(const struct rt_request *r, int64_t rest)
-{
-	return r->chat || rest < 16 ? rest : 16;
-}
-
-/* What was asked, what there is, and what to change.  Clients know such errors
- * by the words `maximum context length`. */
-static void
-fail_length(const struct rt_request *r, int64_t nprompt, int64_t longest,
-	    struct rt_error *err)
-{
-	const char *prompt = r->chat ? "messages" : "prompt";
-	long long n = nprompt, most = longest;
-
-	if (nprompt >= longest) {
-		rt_fail(err, RT_RANGE, RT_NOWHERE, "'%s' has %lld tokens, and "
-			"this model's maximum context length is %lld, of which "
-			"an answer needs one: shorten it to %lld tokens",
-			prompt, n, most, most - 1);
-	} else {
-		rt_fail(err, RT_RANGE, RT_NOWHERE, "'%s' is %lld, '%s' has "
-			"%lld token%s, and this model's maximum context length "
-			"is %lld: ask for %lld at most, or shorten '%s'",
-			r->most_field, (long long)r->most, prompt, n,
-			n > 1 ? "s" : "", most, most - n, prompt);
-	}
-}
-
-static enum rt_submitted
-check_lengths(const struct rt_service *s, struct rt_request *r,
-	      struct rt_error *err)
-{
-	int64_t longest = rt_scheduler_longest(s->scheduler), from = 0, n = 0;
-	int64_t i, length;
-
-	for (i = 0; i < (int64_t)r->nprompts; i++) {
-		length = (int64_t)r->ends[i] - from;
-		from = (int64_t)r->ends[i];
-		n = length > n ? length : n;
-		if (length < 1) {
-			rt_fail(err, RT_RANGE, RT_NOWHERE, "'%s' is empty: a "
-				"prompt has at least one token",
-				r->chat ? "messages" : "prompt");
-			return RT_SUBMIT_WRONG;
-		}
-	}
-	if (n >= longest || (r->most > 0 && r->most > longest - n)) {
-		fail_length(r, n, longest, err);
-		return RT_SUBMIT_LONG;
-	}
-	for (i = 0; i < (int64_t)r->ids.n; i++) {
-		if (r->ids.at[i] >= s->o.codec->vocab) {
-			rt_fail(err, RT_RANGE, RT_NOWHERE, "the tokenizer "
-				"made token %lu, and the model has 0 to %lld",
-				(unsigned long)r->ids.at[i],
-				(long long)s->o.codec->vocab - 1);
-			return RT_SUBMIT_WRONG;
-		}
-	}
-	r->most = r->most >= 0 ? r->most : default_most(r, longest - n);
-	return RT_SUBMITTED;
-}
-
 /* Appends, so that requests are added in the order in which they came. */
 static void
 append(struct rt_service *s, struct rt_exchange *x)
@@ -342,14 +277,16 @@ enum rt_submitted
 rt_service_submit(struct rt_service *s, struct rt_request *request,
 		  struct rt_reply **out, struct rt_error *err)
 {
-	enum rt_submitted result = check_lengths(s, request, err);
+	enum rt_submitted result;
 	struct rt_exchange *x;
+	bool too_long;
 	uint64_t id;
 
 	*out = NULL;
-	if (result != RT_SUBMITTED) {
+	if (rt_request_fit(request, rt_service_context(s), s->o.codec->vocab,
+			   &too_long, err) != RT_OK) {
 		rt_request_release(request);
-		return result;
+		return too_long ? RT_SUBMIT_LONG : RT_SUBMIT_WRONG;
 	}
 	pthread_mutex_lock(&s->lock);
 	id = s->ids += 0x9e3779b97f4a7c15u;
