@@ -157,6 +157,7 @@ EXTRA_DIST += \
 	%D%/interop/make_gguf.py \
 	%D%/interop/make_perplexity.py \
 	%D%/interop/openai_client.py \
+	%D%/interop/make_bf16.py \
 	%D%/interop/make_cached.py \
 	%D%/interop/make_quantised.py \
 	%D%/interop/make_rounded.py \

@@ -98,6 +98,7 @@ release_cli_tests = \
 	%D%/passes/memory.sh \
 	%D%/run/sent-views.sh \
 	%D%/run/served-cache.sh \
+	%D%/run/served-bf16.sh \
 	%D%/run/perplexity.sh \
 	%D%/search/answer.sh \
 	%D%/passes/split.sh \
