@@ -374,6 +374,7 @@ soaked_tests = \
 	%D%/cli/passes/recompute.sh \
 	%D%/cli/run/cpu-resident.sh \
 	%D%/cli/run/http.sh \
+	%D%/cli/run/http-crowd.sh \
 	%D%/cli/run/interop.sh \
 	%D%/cli/run/join.sh \
 	%D%/cli/run/mpi.sh \

@@ -7,6 +7,7 @@ cli_tests = \
 	%D%/run/served.sh \
 	%D%/command/interrupted.sh \
 	%D%/run/http.sh \
+	%D%/run/http-crowd.sh \
 	%D%/lang/lang-huge.sh \
 	%D%/lang/import.sh \
 	%D%/gpu/trials.sh \
