@@ -21,6 +21,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +53,13 @@ struct fake_stream {
 struct graph {
 	struct fake_op *head, **tail;
 	struct fake_stream *origin;
+	int mode;
+	pthread_t thread;	/* that captures it */
 	int spoiled;		/* the capture was, by a call */
 };
+
+/* Of a capture: whose calls it forbids; none are RELAXED, which is 2. */
+enum { GLOBAL = 0, THREAD_LOCAL = 1 };
 
 enum { MOST = 4096 };
 
@@ -358,9 +364,10 @@ stream_destroy(void *stream)
 /*
  * Whether a captured stream or event has done its work is not asked, as that is
  * not scheduled; a call that does invalidates the capture, which then ends
- * without a graph.  So do calls that a capture does not see, like an allocation
- * (CUDA programming guide, "Prohibited and Unhandled Operations"; CUDA driver
- * API, cuThreadExchangeStreamCaptureMode).
+ * without a graph.  So do calls that a capture does not see, as an allocation:
+ * of any thread or, where the capture's mode says so, of its own (CUDA
+ * programming guide, "Prohibited and Unhandled Operations"; CUDA driver API,
+ * cuThreadExchangeStreamCaptureMode).
  */
 static int
 spoil(struct graph *g, int why)
@@ -371,14 +378,23 @@ spoil(struct graph *g, int why)
 	return why;
 }
 
+static int
+forbids(const struct graph *g)
+{
+	return g && (g->mode == GLOBAL ||
+		     (g->mode == THREAD_LOCAL &&
+		      pthread_equal(g->thread, pthread_self())));
+}
+
 int
 fake_unseen(void)
 {
 	int i, any = 0;
 
 	for (i = 0; i < fake.nstreams; i++) {
-		any |= spoil(fake.streams[i]->graph,
-			     fake.streams[i]->graph ? UNSUPPORTED : 0);
+		struct graph *g = fake.streams[i]->graph;
+
+		any |= forbids(g) ? spoil(g, UNSUPPORTED) : 0;
 	}
 	return any;
 }
@@ -509,9 +525,10 @@ capture(void *stream, int mode)
 {
 	struct fake_stream *s = stream;
 
-	(void)mode;
 	ENTER;
 	s->graph = calloc(1, sizeof *s->graph);
+	s->graph->mode = mode;
+	s->graph->thread = pthread_self();
 	s->graph->tail = &s->graph->head;
 	s->graph->origin = s;
 	s->last = NULL;

@@ -83,6 +83,7 @@ forget_comms(void)
 		for (i = 0; i < fake_comms->nlate; i++) {
 			free(fake_comms->late[i].op);
 		}
+		free(fake_comms->late);
 		free(fake_comms);
 		fake_comms = next;
 	}
@@ -231,6 +232,7 @@ add_late(struct comm *c, const struct work *w, void *stream)
 	op->launched = fake_note_launch;
 	memcpy(op->data, w, sizeof *w);
 	fake.by[w->kind]++;
+	c->late = realloc(c->late, (size_t)(c->nlate + 1) * sizeof *c->late);
 	c->late[c->nlate++] = (struct late){ op, stream };
 }
 
@@ -263,7 +265,7 @@ do_queue(const struct work *w, void *stream)
 
 	all = part * (size_t)(w->kind == GATHER || w->kind == SCATTER ? c->n
 			      : 1);
-	if (!is_ready(c) || c->nlate == LATE || all > SLOT_BYTES ||
+	if (!is_ready(c) || all > SLOT_BYTES ||
 	    (fake.grouped && fake.comm && fake.comm != c) ||
 	    (w->in && !fake_driver()->has(w->in, w->kind == SCATTER ? all
 					  : part)) ||

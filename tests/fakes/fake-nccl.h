@@ -10,7 +10,7 @@
 #include "fake-driver.h"
 
 enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 18 };
-enum { PARTS = 2 * RANKS, LATE = 16 };
+enum { PARTS = 2 * RANKS };
 enum {
 	OK = 0, UNHANDLED = 1, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4,
 	USAGE = 5, IN_PROGRESS = 7
@@ -42,7 +42,7 @@ struct comm {
 	struct late {
 		struct fake_op *op;
 		struct fake_stream *stream;
-	} late[LATE];
+	} *late;
 	int nlate;
 	const char *lo, *hi;	/* what is registered */
 	char name[32];		/* the same on all ranks */

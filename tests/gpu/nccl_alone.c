@@ -1,13 +1,15 @@
 /*
  * A communicator of one rank, through NCCL itself, on any machine that has a
  * GPU.  Memory is NCCL's and registered; all-reduce, all-gather and
- * reduce-scatter in f32 and i32 run by themselves, as a group, and in a graph
- * that is launched three times; in the end graphs, communicators and memory are
- * released, in that order.
+ * reduce-scatter in f32 and i32 run by themselves, as a group of as many calls
+ * as a plan joins, and in a graph that is launched three times.  While it is
+ * captured another thread allocates memory, as one of NCCL's own may.  In the
+ * end graphs, communicators and memory are released, in that order.
  *
  * What it did is a line.  The exit status is 77 where there is no GPU or no
  * NCCL, and 1 if something is wrong.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,10 @@
 
 #include "runtime/device/cuda_device.h"
 
-enum { ELEMS = 3000, BYTES = 4 * ELEMS, ARENA = 1 << 20, CALLS = 5 };
+enum {
+	ELEMS = 3000, BYTES = 4 * ELEMS, ARENA = 1 << 20,
+	CALLS = RT_MAX_JOINED, KINDS = 5
+};
 
 static struct rt_image image = { .name = "none" };
 static struct rt_images images = { .at = &image, .made_by = "nothing" };
@@ -31,10 +36,10 @@ const struct rt_plan llmc_plan = {
 };
 
 /* Whole numbers, which each type has, so that a sum of one rank is exact. */
-static const struct call {
+static const struct kind {
 	enum rt_nccl_op op;
 	int coll, elem;
-} calls[CALLS] = {
+} kinds[KINDS] = {
 	{ RT_NCCL_REDUCE, RT_COLL_SUM, RT_ELEM_F32 },
 	{ RT_NCCL_REDUCE, RT_COLL_MAX, RT_ELEM_F32 },
 	{ RT_NCCL_REDUCE, RT_COLL_SUM, RT_ELEM_I32 },
@@ -136,7 +141,8 @@ fill(struct alone *x)
 	memset(x->host, 0x5a, ARENA);
 	for (i = 0; i < CALLS; i++) {
 		for (k = 0; k < ELEMS; k++) {
-			x->host[2 * i * ELEMS + k] = word(calls[i].elem, i, k);
+			x->host[2 * i * ELEMS + k] =
+				word(kinds[i % KINDS].elem, i, k);
 		}
 	}
 	status = GPU(&g->api, to_device, g->arena, x->host, ARENA, g->stream);
@@ -156,7 +162,7 @@ check(struct alone *x, int n, const char *how)
 	for (i = 0; i < n * ELEMS && status == RT_OK; i++) {
 		k = i / ELEMS;
 		if (x->host[(2 * k + 1) * ELEMS + i % ELEMS] !=
-		    word(calls[k].elem, k, i % ELEMS)) {
+		    word(kinds[k % KINDS].elem, k, i % ELEMS)) {
 			status = rt_fail(err, RT_IO, RT_NOWHERE, "%s: element "
 				"%d of call %d is another", how, i % ELEMS, k);
 		}
@@ -179,10 +185,11 @@ call(struct alone *x, int first, int n)
 
 	for (i = 0; i < n; i++) {
 		int k = first + i;
+		const struct kind *kind = &kinds[k % KINDS];
 
 		x->colls[k] = (struct rt_coll){ .what = "a call",
-			.op = calls[k].coll, .elem = calls[k].elem };
-		list[i] = (struct rt_nccl_call){ calls[k].op, &x->colls[k],
+			.op = kind->coll, .elem = kind->elem };
+		list[i] = (struct rt_nccl_call){ kind->op, &x->colls[k],
 			place(x, k, 0), place(x, k, 1), ELEMS };
 	}
 	if (status == RT_OK) {
@@ -213,6 +220,46 @@ run_eager(struct alone *x)
 	return status == RT_OK ? check(x, CALLS, "as a group") : status;
 }
 
+/* Another thread allocates and releases, which a capture of this one's calls
+ * allows. */
+struct other {
+	struct rt_gpu *g;
+	struct rt_error err;
+	enum rt_status status;
+};
+
+static void *
+allocate(void *of)
+{
+	struct other *o = of;
+	struct rt_gpu *g = o->g;
+	struct rt_error *err = &o->err;
+	uint64_t at = 0;
+
+	o->status = GPU(&g->api, context_set, g->context);
+	if (o->status == RT_OK) {
+		o->status = GPU(&g->api, alloc, &at, BYTES);
+	}
+	if (at) {
+		g->api.release(at);
+	}
+	return NULL;
+}
+
+static enum rt_status
+allocate_elsewhere(struct alone *x)
+{
+	struct other o = { .g = &x->g };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, allocate, &o) != 0) {
+		return rt_fail(&x->err, RT_IO, RT_NOWHERE, "no thread");
+	}
+	pthread_join(thread, NULL);
+	x->err = o.status == RT_OK ? x->err : o.err;
+	return o.status;
+}
+
 static enum rt_status
 capture(struct alone *x)
 {
@@ -224,6 +271,9 @@ capture(struct alone *x)
 	g->capturing = status == RT_OK;
 	if (status == RT_OK) {
 		status = call(x, 0, 1);
+	}
+	if (status == RT_OK) {
+		status = allocate_elsewhere(x);
 	}
 	if (status == RT_OK) {
 		status = call(x, 1, CALLS - 1);

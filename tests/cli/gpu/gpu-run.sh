@@ -27,7 +27,7 @@ scripts()
 			fail "the driver of the tests, $devices devices"
 		[ "$(grep -c ^PASS out)" -eq 5 ] || fail "not five: $devices"
 	done
-	grep -q '^PASS nccl: NCCL 2.28.9 on Fake 0, .* 5 times all came' out ||
+	grep -q '^PASS nccl: NCCL 2.28.9 on Fake 0, .*: 32 calls, .* 5 times all came' out ||
 		fail 'no communicator of one rank'
 	LLMC_LIBNCCL=/nonexistent.so plans/nccl/nccl >out 2>err
 	[ $? -eq 77 ] && grep -q 'is missing, by which GPUs' err ||
