@@ -293,7 +293,8 @@ cu_loop_lead(const struct cu_loop *l)
 
 /* Emits the loop over k of a tile whose columns warps widen. */
 void cu_widen_loop(struct cu_func *f, const struct cu_loop *l);
-/* As cu_pairs_begin, within its block. */
+/* As cu_pairs_begin, within its block; and the row of it. */
+void cu_widen_row(struct cu_func *f, const struct cu_loop *l);
 void cu_widen_pairs(struct cu_func *f, const struct cu_loop *l);
 /* Issue slots of a warp for 128 of k. */
 double cu_widen_slots(const struct cu_tile *t);
@@ -309,6 +310,10 @@ void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
  */
 void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
+/* Computes `place`, C text with `row`, once for each row of a thread: i64 text
+ * in such loops of that and the column. */
+const char *cu_pairs_places(struct cu_func *f, const struct cu_loop *l,
+			    const char *place);
 
 /* ---- cuda_dot_mma.c, cuda_dot_async.c: such loops ------------------------ */
 
@@ -403,7 +408,7 @@ bool cu_dot_emit(struct cu_dot *d);
 void cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l);
 /*
  * Stores sums from registers, or adds them to what the sink of d has, as
- * elements of type t. `to`: i64 text, the offset of int `row` in column n0.
+ * elements of type t. `to`: i64 text, the offset of int `row` and `col`.
  */
 void cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 		    const struct cu_loop *l, const struct cu_block *b,

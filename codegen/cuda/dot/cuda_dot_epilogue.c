@@ -105,7 +105,7 @@ store_pairs(struct cu_func *f, const struct cu_dot *d,
 		   cu_elem_bytes(t) > 1;
 
 	cu_pairs_begin(f, l);
-	cu_line(f, "%s *const to = (%s *)%s + %s + col;", cu_elem_type(t),
+	cu_line(f, "%s *const to = (%s *)%s + %s;", cu_elem_type(t),
 		cu_elem_type(t), at, to);
 	if (two) {
 		guard(f, d, l, b, "col");

@@ -108,6 +108,25 @@ cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
 
 /* ---- sums that are complete ---- */
 
+/* Declares the row of numbers i and e, or of j and e. */
+static void
+put_row(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	if (cu_tile_widens(t)) {
+		cu_widen_row(f, l);
+	} else if (l->unit == CU_DOT_FMA) {
+		cu_line(f, "const int row = i / 4 * %lld + TID / %lld * 4 + "
+			"i %% 4;", (long long)(t->m / (t->wm / 4)),
+			(long long)(t->n / t->wn));
+	} else {
+		cu_line(f, "const int row = WARP %% %lld * %lld + i * 16 + "
+			"e * 8 + LANE / 4;", (long long)(t->m / t->wm),
+			(long long)t->wm);
+	}
+}
+
 void
 cu_pairs_begin(struct cu_func *f, const struct cu_loop *l)
 {
@@ -128,10 +147,8 @@ cu_pairs_begin(struct cu_func *f, const struct cu_loop *l)
 		(long long)(fma ? t->wn / 4 : t->wn / 8));
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (e = 0; e < 2; e++) {");
+	put_row(f, l);
 	if (fma) {
-		cu_line(f, "const int row = i / 4 * %lld + TID / %lld * 4 + "
-			"i %% 4;", (long long)(t->m / (t->wm / 4)),
-			(long long)(t->n / t->wn));
 		cu_line(f, "const int col = j * %lld + TID %% %lld * 4 + "
 			"e * 2;", (long long)(t->n / (t->wn / 4)),
 			(long long)(t->n / t->wn));
@@ -139,8 +156,6 @@ cu_pairs_begin(struct cu_func *f, const struct cu_loop *l)
 		cu_line(f, "const f32 y = acc[i][j * 4 + e * 2 + 1];");
 		return;
 	}
-	cu_line(f, "const int row = WARP %% %lld * %lld + i * 16 + e * 8 + "
-		"LANE / 4;", (long long)(t->m / t->wm), (long long)t->wm);
 	cu_line(f, "const int col = WARP / %lld * %lld + j * 8 + "
 		"LANE %% 4 * 2;", (long long)(t->m / t->wm),
 		(long long)t->wn);
@@ -152,4 +167,55 @@ void
 cu_pairs_end(struct cu_func *f)
 {
 	cu_close(f, 4);
+}
+
+/* C text: the first column that a thread has sums of, and how far behind it that
+ * of numbers i, j and e is. */
+static const char *
+first_col(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	return l->unit == CU_DOT_FMA && !cu_tile_widens(t)
+		? arena_printf(f->k->c->a, "TID %% %lld * 4",
+			       (long long)(t->n / t->wn))
+		: arena_printf(f->k->c->a, "WARP / %lld * %lld + %s * 2",
+			       (long long)(t->m / t->wm), (long long)t->wn,
+			       cu_tile_widens(t) ? "LANE / 4" : "LANE % 4");
+}
+
+static const char *
+next_col(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	return cu_tile_widens(t) ? "i * 16"
+		: l->unit != CU_DOT_FMA ? "j * 8"
+		: arena_printf(f->k->c->a, "j * %lld + e * 2",
+			       (long long)(t->n / (t->wn / 4)));
+}
+
+const char *
+cu_pairs_places(struct cu_func *f, const struct cu_loop *l, const char *place)
+{
+	const struct cu_tile *t = l->tile;
+	bool widens = cu_tile_widens(t);
+	bool fma = l->unit == CU_DOT_FMA && !widens;
+	int64_t each = fma ? t->wm : widens ? t->wm / 8 : t->wm / 16;
+	const char *i = widens ? "j" : "i";
+	const char *at = fma ? "i" : widens ? "j * 2 + e" : "i * 2 + e";
+
+	cu_line(f, "i64 places[%lld];", (long long)(fma ? each : 2 * each));
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (int %s = 0; %s < %lld; %s++) {", i, i,
+		(long long)each, i);
+	if (!fma) {
+		cu_line(f, "UNROLL");
+		cu_line(f, "for (int e = 0; e < 2; e++) {");
+	}
+	put_row(f, l);
+	cu_line(f, "places[%s] = %s + (%s);", at, place, first_col(f, l));
+	cu_close(f, fma ? 1 : 2);
+	return arena_printf(f->k->c->a, "places[%s] + %s", at,
+			    next_col(f, l));
 }

@@ -109,7 +109,7 @@ finish(struct cu_func *f, const struct cu_dot *d, const struct cu_loop *l,
 				   (long long)(d->batch.size * d->m.size),
 				   row);
 	}
-	to = arena_printf(a, "(i64)(%s) * %lld + n0", row,
+	to = arena_printf(a, "(i64)(%s) * %lld + n0 + col", row,
 			  (long long)(waits ? d->n.size : d->pitch));
 	if (waits) {
 		cu_pairs_store(f, d, l, b, arena_printf(a, "(a.shared + %lld)",

@@ -220,10 +220,19 @@ cu_widen_loop(struct cu_func *f, const struct cu_loop *l)
 }
 
 void
+cu_widen_row(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	cu_line(f, "const int row = WARP %% %lld * %lld + j * 8 + "
+		"LANE %% 4 * 2 + e;", (long long)(t->m / t->wm),
+		(long long)t->wm);
+}
+
+void
 cu_widen_pairs(struct cu_func *f, const struct cu_loop *l)
 {
 	const struct cu_tile *t = l->tile;
-	long long down = (long long)(t->m / t->wm);
 
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (i = 0; i < %lld; i++) {", (long long)t->wn / 16);
@@ -231,10 +240,10 @@ cu_widen_pairs(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)t->wm / 8);
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (e = 0; e < 2; e++) {");
-	cu_line(f, "const int row = WARP %% %lld * %lld + j * 8 + "
-		"LANE %% 4 * 2 + e;", down, (long long)t->wm);
+	cu_widen_row(f, l);
 	cu_line(f, "const int col = WARP / %lld * %lld + i * 16 + "
-		"LANE / 4 * 2;", down, (long long)t->wn);
+		"LANE / 4 * 2;", (long long)(t->m / t->wm),
+		(long long)t->wn);
 	cu_line(f, "const f32 x = acc[i][j][e], y = acc[i][j][2 + e];");
 }
 

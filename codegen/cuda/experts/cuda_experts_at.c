@@ -170,6 +170,7 @@ store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
       const struct cu_block *b)
 {
 	const struct cu_dot *d = &x->dot;
+	const char *at;
 
 	cu_line(f, "for (r = TID; r < live; r += %lld) {",
 		(long long)d->tile.threads);
@@ -177,8 +178,9 @@ store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
 	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 2));
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");
-	cu_pairs_store(f, d, l, b, cu_operand(f, d->target),
-		       "where[row < live ? row : 0] + n0",
+	/* with all of a place computed for each pair, stores took five slots */
+	at = cu_pairs_places(f, l, "where[row < live ? row : 0] + n0");
+	cu_pairs_store(f, d, l, b, cu_operand(f, d->target), at,
 		       d->dtype == IR_TF32 ? IR_F32 : d->dtype,
 		       d->result == CU_DOT_ADD);
 }

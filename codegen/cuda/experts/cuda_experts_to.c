@@ -112,7 +112,7 @@ cu_experts_to_step(struct cu_experts *x)
 	} else {
 		cu_pairs_store(&f, d, &l, &b, cu_operand(&f, d->target),
 			arena_printf(f.k->c->a, "((i64)b * %lld + m0 + row) * "
-				     "%lld + n0", (long long)d->m.size,
+				     "%lld + n0 + col", (long long)d->m.size,
 				     (long long)d->n.size),
 			d->dtype == IR_TF32 ? IR_F32 : d->dtype,
 			d->result == CU_DOT_ADD);
