@@ -92,40 +92,30 @@ ca_parts_declare(struct ca_forward *s)
 		(long long)s->all);
 }
 
-/* Numbers in shared memory are apart by the threads. */
+/* Sets a thread's numbers: of its rows the largest scores and the sums of
+ * weights, and the results. */
 static void
-begin_shared(struct ca_forward *s)
+set_numbers(struct ca_forward *s, const char *const to[3],
+	    const char *const from[3])
 {
 	struct cu_func *f = &s->f;
-	long long apart = (long long)s->threads;
 
-	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)sums_at(s));
-	cu_line(f, "all[i * %lld] = %s;", apart, CA_LEAST);
-	cu_line(f, "}");
-	cu_line(f, "for (int i = %lld; i < %lld; i++) {",
-		(long long)sums_at(s),
-		(long long)(results_at(s) + s->form.mt * s->form.out / 2));
-	cu_line(f, "all[i * %lld] = 0;", apart);
-	cu_line(f, "}");
+	ca_unrolled_for(f, "i", s->form.mt);
+	ca_unrolled_for(f, "h", 2);
+	cu_line(f, "%s = %s;", to[0], from[0]);
+	cu_line(f, "%s = %s;", to[1], from[1]);
+	ca_unrolled_for(f, "j", s->form.out / 8);
+	ca_unrolled_for(f, "e", 2);
+	cu_line(f, "%s = %s;", to[2], from[2]);
+	cu_close(f, 4);
 }
 
 void
 ca_parts_begin(struct ca_forward *s)
 {
-	struct cu_func *f = &s->f;
+	const char *const all[] = { most_of(s), sum_of(s), result_of(s) };
 
-	if (!s->kept) {
-		begin_shared(s);
-		return;
-	}
-	ca_unrolled_for(f, "i", s->form.mt);
-	ca_unrolled_for(f, "h", 2);
-	cu_line(f, "%s = %s;", most_of(s), CA_LEAST);
-	cu_line(f, "%s = 0;", sum_of(s));
-	ca_unrolled_for(f, "j", s->form.out / 8);
-	ca_unrolled_for(f, "e", 2);
-	cu_line(f, "%s = 0;", result_of(s));
-	cu_close(f, 4);
+	set_numbers(s, all, (const char *const[]){ CA_LEAST, "0", "0" });
 }
 
 void
@@ -182,16 +172,11 @@ ca_parts_next(struct ca_forward *s)
 void
 ca_parts_take(struct ca_forward *s)
 {
-	struct cu_func *f = &s->f;
+	static const char *const own[] = { "most[i][h]", "sum[i][h]",
+					   "o[i][j][2 * h + e]" };
+	const char *const all[] = { most_of(s), sum_of(s), result_of(s) };
 
-	ca_unrolled_for(f, "i", s->form.mt);
-	ca_unrolled_for(f, "h", 2);
-	cu_line(f, "most[i][h] = %s;", most_of(s));
-	cu_line(f, "sum[i][h] = %s;", sum_of(s));
-	ca_unrolled_for(f, "j", s->form.out / 8);
-	ca_unrolled_for(f, "e", 2);
-	cu_line(f, "o[i][j][2 * h + e] = %s;", result_of(s));
-	cu_close(f, 4);
+	set_numbers(s, own, all);
 }
 
 /* ---- a block of queries ---- */

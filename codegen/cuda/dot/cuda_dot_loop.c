@@ -169,8 +169,8 @@ cu_pairs_end(struct cu_func *f)
 	cu_close(f, 4);
 }
 
-/* C text: the first column that a thread has sums of, and how far behind it that
- * of numbers i, j and e is. */
+/* C text: the first column that a thread has sums of; and how far behind it the
+ * one of numbers i, j and e is. */
 static const char *
 first_col(struct cu_func *f, const struct cu_loop *l)
 {
