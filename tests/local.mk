@@ -112,6 +112,7 @@ script_tests = \
 release_script_tests = \
 	%D%/circles.sh \
 	%D%/layering.sh \
+	%D%/links.sh \
 	%D%/listed.sh \
 	%D%/names.sh \
 	%D%/order.sh \
