@@ -16,7 +16,7 @@ most_bytes(void)
 
 enum { ROUNDS = 5 };
 
-/* Talks of a round. */
+/* Exchanges of a round. */
 static inline int
 times(long bytes)
 {

@@ -439,8 +439,8 @@ trip_variable(struct autodiff *a, node_id id)
 	if (var) {
 		return var->text;
 	}
-	name = intern_str(&m->ctx->syms, arena_printf(&m->ctx->tmp, "trip%u",
-						      id));
+	name = intern_str(&m->ctx->syms,
+			  arena_printf(&m->ctx->tmp, "iteration%u", id));
 	ir_new_init(&copy, IR_REPEAT, (struct span){ 0, 0 });
 	n = &m->nodes.at[id];
 	first = m->attrs.n;

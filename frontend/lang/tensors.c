@@ -142,7 +142,7 @@ make_name(struct lower *l, const struct ast_expr *call, struct span at,
 	for (s = l->scope; s->outer; s = s->outer) {
 		if (!s->var) {
 			s->var = lower_sym(l, arena_printf(&l->ctx->tmp,
-				"trip%u", l->autonames++));
+				"iteration%u", l->autonames++));
 		}
 		buf_printf(&b, ".{%s}", lower_text(l, s->var));
 	}

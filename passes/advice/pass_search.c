@@ -13,7 +13,7 @@ static const struct span nowhere;
 
 /* A note if all the memory that there is has no place for one copy of all. */
 static void
-note_room(struct ir_module *m, const struct search_report *r)
+note_total_bytes(struct ir_module *m, const struct search_report *r)
 {
 	struct buf b;
 
@@ -53,7 +53,7 @@ nothing_fits(struct pass_ctx *p, struct ir_module *m,
 			  "what memory its hosts have: with `host_memory`, "
 			  "weights and gradients may lie there");
 	} else if (r->hosts == SEARCH_HOSTS_KNOWN) {
-		note_room(m, r);
+		note_total_bytes(m, r);
 	}
 	if (x.never) {
 		diag_note(&m->ctx->diags, nowhere, "%s", x.never);

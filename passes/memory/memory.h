@@ -202,7 +202,7 @@ void memory_set_devices(struct memory *m, const struct ranks *r,
 struct target_host memory_host(const struct memory *m, const struct ranks *r,
 			       const struct target *t, bool drives,
 			       struct arena *a);
-/* Whether all hosts have room for it, as far as is known. */
+/* Whether it fits into the memory of all hosts, as far as is known. */
 bool memory_fits_hosts(const struct memory *m, const struct ranks *r,
 		       const struct target *t, struct arena *a);
 

@@ -223,7 +223,8 @@ variable(struct stage *st, node_id repeat)
 	const struct ir_attr *a = ir_attr(st->m, ir_node(st->m, repeat),
 					  IR_ATTR_VAR);
 
-	return a ? a->text : name(st, arena_printf(st->a, "trip%u", repeat));
+	return a ? a->text
+		 : name(st, arena_printf(st->a, "iteration%u", repeat));
 }
 
 /* "split4.{i}": one name per iteration of each repeat around the value. */

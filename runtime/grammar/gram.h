@@ -270,10 +270,10 @@ size_t gram_next(struct gram_ways *w, size_t from, size_t to,
 bool gram_may_end(const struct gram_ways *w, size_t from, size_t to);
 /*
  * Whether a way is inside a string, so that any whole characters may follow
- * that need no escape: *room of them, or any number for -1.
+ * that need no escape: *chars_left of them, or any number for -1.
  */
 bool gram_is_open(const struct gram_ways *w, const struct gram_way *way,
-		  int64_t *room);
+		  int64_t *chars_left);
 
 /* ---- gram_tokens.c: vocabularies ---- */
 

@@ -95,34 +95,40 @@ walk(struct rt_guide *x, const struct gram_trie *t, size_t from,
 
 /* Tokens of at most so many whole characters. */
 static void
-allow_plain(const struct rt_spellings *s, int64_t room, uint64_t *bits)
+allow_plain(const struct rt_spellings *s, int64_t chars_left, uint64_t *bits)
 {
-	bool any = room < 0 || room >= s->most_chars;
+	bool any = chars_left < 0 || chars_left >= s->most_chars;
 	int64_t w, i;
 
 	for (w = 0; w <= s->vocab / 64; w++) {
 		uint64_t left = s->plain[w], word = any ? left : 0;
 
 		for (i = w * 64; !any && left; i++, left >>= 1) {
-			word |= (left & (s->chars[i] <= room)) << i % 64;
+			word |= (left & (s->chars[i] <= chars_left)) << i % 64;
 		}
 		bits[w] |= word;
 	}
 }
 
-/* Whether a way is inside a string; *room: of the strings. */
+/* The larger number of characters, of which -1 is any number. */
+static int64_t
+larger(int64_t a, int64_t b)
+{
+	return a < 0 || b < 0 ? -1 : a > b ? a : b;
+}
+
+/* Whether a way is inside a string; *chars_left: of the strings. */
 static bool
-is_in_string(const struct rt_guide *x, int64_t *room)
+is_in_string(const struct rt_guide *x, int64_t *chars_left)
 {
 	bool any = false;
 	size_t i;
 	int64_t r;
 
-	for (i = 0, *room = 0; i < x->n; i++) {
+	for (i = 0, *chars_left = 0; i < x->n; i++) {
 		if (gram_is_open(&x->w, &x->w.at[i], &r)) {
 			any = true;
-			*room = r < 0 || *room < 0 ? -1 : r > *room ? r
-								    : *room;
+			*chars_left = larger(*chars_left, r);
 		}
 	}
 	return any;
@@ -135,10 +141,10 @@ choose(struct rt_guide *x, bool all)
 {
 	struct gram_ways *w = &x->w;
 	size_t i, n = 0;
-	int64_t room;
+	int64_t chars_left;
 
 	for (i = 0; i < x->n; i++) {
-		if (all || !gram_is_open(w, &w->at[i], &room)) {
+		if (all || !gram_is_open(w, &w->at[i], &chars_left)) {
 			w->at[w->n++] = w->at[i];
 			n++;
 		}
@@ -149,7 +155,7 @@ choose(struct rt_guide *x, bool all)
 /* Where a way is inside a string, all are in one, or in a literal or a name;
  * whole characters make no way several. */
 static void
-allow_in_string(struct rt_guide *x, int64_t room, uint64_t *bits)
+allow_in_string(struct rt_guide *x, int64_t chars_left, uint64_t *bits)
 {
 	int64_t i;
 
@@ -159,7 +165,7 @@ allow_in_string(struct rt_guide *x, int64_t room, uint64_t *bits)
 			bits[i] &= x->s->plain[i];
 		}
 	}
-	allow_plain(x->s, room, bits);
+	allow_plain(x->s, chars_left, bits);
 	choose(x, true);
 	walk(x, &x->s->odd, x->n, bits);
 }
@@ -169,15 +175,15 @@ rt_guide_allow(struct rt_guide *x, uint64_t *bits, bool *may_end,
 	       struct rt_error *err)
 {
 	size_t words = (size_t)(x->s->vocab / 64 + 1);
-	int64_t room;
+	int64_t chars_left;
 
 	memset(bits, 0, words * sizeof *bits);
 	*may_end = gram_may_end(&x->w, 0, x->n);
 	if (!gram_reserve(&x->w, x->n)) {
 		return rt_no_memory(err, NULL);
 	}
-	if (is_in_string(x, &room)) {
-		allow_in_string(x, room, bits);
+	if (is_in_string(x, &chars_left)) {
+		allow_in_string(x, chars_left, bits);
 	} else {
 		choose(x, true);
 		walk(x, &x->s->all, x->n, bits);

@@ -513,7 +513,7 @@ gram_may_end(const struct gram_ways *w, size_t from, size_t to)
 
 bool
 gram_is_open(const struct gram_ways *w, const struct gram_way *way,
-	     int64_t *room)
+	     int64_t *chars_left)
 {
 	const struct gram_node *x;
 
@@ -521,9 +521,9 @@ gram_is_open(const struct gram_ways *w, const struct gram_way *way,
 		return false;
 	}
 	x = &w->g->nodes[way->node];
-	*room = -1;
+	*chars_left = -1;
 	if (x->kind == GRAM_STRING && way->phase == GRAM_INSIDE) {
-		*room = x->most < 0 ? -1 : x->most - way->count;
+		*chars_left = x->most < 0 ? -1 : x->most - way->count;
 		return x->pattern < 0 && way->from == way->to;
 	}
 	return way->phase == GRAM_KEY && way->extra && x->pattern < 0;

@@ -373,7 +373,7 @@ get_tensor(struct unsplit *w, int64_t i, char *buffer, const char **at,
 }
 
 static enum rt_status
-get_rooms(struct unsplit *w, struct rt_error *err)
+get_buffers(struct unsplit *w, struct rt_error *err)
 {
 	bool here = w->run && w->device.host, own = w->r->device->host;
 	const struct rt_plan *p = w->plan;
@@ -591,7 +591,7 @@ static enum rt_status
 compare_tensors(struct unsplit *w, struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(w->r);
-	enum rt_status status = get_rooms(w, err);
+	enum rt_status status = get_buffers(w, err);
 	int64_t i;
 
 	_Static_assert(sizeof(struct found) % 8 == 0, "found is whole words");

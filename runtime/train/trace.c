@@ -34,21 +34,21 @@ static const char *const queues[RT_NQUEUES] = {
 static void
 push(struct rt_trace *t, const struct rt_slice *s)
 {
-	size_t room = t->room ? 2 * t->room : 1024;
+	size_t capacity = t->capacity ? 2 * t->capacity : 1024;
 	struct rt_slice *at;
 
 	if (t->n - t->step[t->nsteps - 1] >= MOST_SLICES) {
 		t->cut = true;
 		return;
 	}
-	if (t->n == t->room) {
-		at = realloc(t->at, room * sizeof *at);
+	if (t->n == t->capacity) {
+		at = realloc(t->at, capacity * sizeof *at);
 		if (!at) {
 			t->lost = true;
 			return;
 		}
 		t->at = at;
-		t->room = room;
+		t->capacity = capacity;
 	}
 	t->at[t->n++] = *s;
 }

@@ -29,7 +29,7 @@ struct rt_slice {
 struct rt_trace {
 	const struct rt_func *draw;	/* of the program: not in the trace */
 	struct rt_slice *at;
-	size_t n, room;
+	size_t n, capacity;
 	size_t *step;		/* where each step begins */
 	size_t nsteps;
 	size_t func;		/* where the current function begins */

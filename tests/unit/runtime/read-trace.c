@@ -158,15 +158,15 @@ add_slice(struct trace *t, const struct event *e)
 static char *
 read_all(FILE *f, size_t *n)
 {
-	size_t room = 1 << 16, got;
-	char *text = malloc(room + 1);
+	size_t capacity = 1 << 16, got;
+	char *text = malloc(capacity + 1);
 
 	*n = 0;
-	while (text && (got = fread(text + *n, 1, room - *n, f)) > 0) {
+	while (text && (got = fread(text + *n, 1, capacity - *n, f)) > 0) {
 		*n += got;
-		if (*n == room) {
-			room *= 2;
-			text = realloc(text, room + 1);
+		if (*n == capacity) {
+			capacity *= 2;
+			text = realloc(text, capacity + 1);
 		}
 	}
 	return text;

@@ -29,7 +29,7 @@ rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	(void)c;
 	(void)microbatch;
 	if (layer != -1) {
-		return rt_fail(err, RT_IO, RT_NOWHERE, "no such trip");
+		return rt_fail(err, RT_IO, RT_NOWHERE, "no such iteration");
 	}
 	memmove(at[1], at[0], (size_t)(t->in[0]->at[0].total * 4));
 	return RT_OK;

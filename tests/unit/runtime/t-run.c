@@ -278,7 +278,7 @@ test_failing_step(void **state)
 	open_plan(&b, &p, 1);
 	assert_int_equal(rt_run_step(b.r, 1, NULL, true, false, &c, &b.err),
 			 RT_IO);
-	assert_string_equal(b.err.message, "no such trip");
+	assert_string_equal(b.err.message, "no such iteration");
 	close_plan(&b);
 }
 

@@ -561,14 +561,14 @@ tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 		value_id v = tk_value(t, o);
 		uint8_t dtype = ir_type(t->m, v)->dtype;
 		int64_t elems = t->elems[r][v];
-		int64_t room = tk_spot(t, r, o, elems);
+		int64_t spread = tk_spot(t, r, o, elems);
 
-		x->at[i] = malloc((size_t)room * 8 + 64);
-		memset(x->at[i], 0xa5, (size_t)room * 8 + 64);
-		if (room != elems) {
+		x->at[i] = malloc((size_t)spread * 8 + 64);
+		memset(x->at[i], 0xa5, (size_t)spread * 8 + 64);
+		if (spread != elems) {
 			/* between rows is what no sum may have */
 			t->gaps++;
-			memset(x->at[i], 0xff, (size_t)tk_bytes(dtype, room));
+			memset(x->at[i], 0xff, (size_t)tk_bytes(dtype, spread));
 		}
 		x->old[i] = arena_alloc(&t->c.perm, (size_t)(elems + 1) * 8);
 		assert_non_null(t->seen[r][v]);
