@@ -40,13 +40,28 @@ for page in docs/*.md; do
 	listed docs/local.mk "$page"
 done
 
-# Tests in turns are there under these names: another one is run on each day.
-turns=$(sed -n '/^in_turns = /,/[^\\]$/s/^	\([^ ]*\).*/\1/p' tests/local.mk |
-	sed 's,^%D%/,tests/,')
-test -n "$turns" || bad 'tests/local.mk has no tests in turns'
-for name in $turns; do
-	test -f "$name" || test -f "$name.c" ||
-		bad "in_turns of tests/local.mk names $name, which is not there"
+# Tests in turns are there under these names, each in one list: another one is
+# run on each day.  What has cases of the day would never have some of them on
+# the one day of two that it is run.
+named=' '
+for list in in_turns in_halves; do
+	turns=$(sed -n "/^$list = /,/[^\\]\$/s/^	\([^ ]*\).*/\1/p" \
+		tests/local.mk | sed 's,^%D%/,tests/,')
+	test -n "$turns" || bad "tests/local.mk has no tests $list"
+	for name in $turns; do
+		file=$name
+		test -f "$file" || file=$name.c
+		test -f "$file" ||
+			bad "$list of tests/local.mk names $name, which is not there"
+		case $named in
+		*" $name "*) bad "$name is twice in the turns of tests/local.mk" ;;
+		esac
+		named="$named$name "
+		test $list = in_turns ||
+			! grep -sqE 't_(run_)?today\(|^[^#]*\btoday [0-9]|TESTS_DAY' \
+				"$file" ||
+			bad "$list of tests/local.mk: $name has cases of the day"
+	done
 done
 
 # Folders of pairs.

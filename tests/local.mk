@@ -339,13 +339,94 @@ in_turns = \
 	%D%/cli/command/interrupted.sh \
 	%D%/unit/passes/t-solve-ladders
 
-check-today:
-	@day=$${TESTS_DAY:-$$((`date +%s` / 86400))}; \
+# Of these one half is run on a day, and the other on the next: what a compiler
+# makes of a module that it has read.  What reads what others wrote, and what
+# exchanges messages with others, is run on each day.  None has cases of the day.
+in_halves = \
+	%D%/unit/codegen/t-host \
+	%D%/unit/codegen/t-ll \
+	%D%/unit/cuda/t-emulate \
+	%D%/unit/cuda/t-moves \
+	%D%/unit/cuda/t-cuda-driver \
+	%D%/unit/cuda/t-cuda-parts \
+	%D%/unit/cuda/t-cuda-slots \
+	%D%/unit/cuda/t-images \
+	%D%/unit/frontend/t-serving-names \
+	%D%/unit/frontend/t-software \
+	%D%/unit/ir/t-interp \
+	%D%/unit/ir/t-interp-ops \
+	%D%/unit/ir/t-memo \
+	%D%/unit/ir/t-ops \
+	%D%/unit/ir/t-rng \
+	%D%/unit/ir/t-rope \
+	%D%/unit/passes/t-optimize \
+	%D%/unit/passes/t-passes \
+	%D%/unit/passes/t-pictures \
+	%D%/unit/passes/t-place \
+	%D%/unit/passes/t-pooling \
+	%D%/unit/passes/t-tuples \
+	%D%/unit/passes/t-solve-cost \
+	%D%/unit/passes/t-summary \
+	%D%/unit/passes/t-weight-values \
+	%D%/unit/price/t-accuracy \
+	%D%/unit/price/t-answer \
+	%D%/unit/price/t-cost \
+	%D%/unit/price/t-own \
+	%D%/unit/price/t-price \
+	%D%/unit/price/t-price-launch \
+	%D%/unit/price/t-price-run \
+	%D%/unit/price/t-widened \
+	%D%/unit/sched/t-sched \
+	%D%/unit/sched/t-sched-brief \
+	%D%/unit/sim/t-sim \
+	%D%/unit/sim/t-sim-ops \
+	%D%/cli/command/launches.sh \
+	%D%/cli/command/plugin.sh \
+	%D%/cli/command/reproducer.sh \
+	%D%/cli/lang/attention.sh \
+	%D%/cli/lang/balance.sh \
+	%D%/cli/lang/dim.sh \
+	%D%/cli/lang/dropout.sh \
+	%D%/cli/lang/loss.sh \
+	%D%/cli/passes/eval.sh \
+	%D%/cli/passes/pipeline.sh \
+	%D%/cli/passes/schedule.sh \
+	%D%/cli/search/cells.sh \
+	%D%/cli/search/first.sh \
+	%D%/cli/search/placed.sh \
+	docs/cost.md \
+	docs/design.md \
+	docs/import.md \
+	docs/kernels.md \
+	docs/language.md \
+	docs/passes.md \
+	docs/plan.md \
+	docs/ranks.md \
+	docs/schedule.md \
+	docs/trace.md \
+	%D%/passes/check/about.pairs \
+	%D%/passes/join/about.pairs \
+	%D%/passes/reduce/about.pairs \
+	%D%/passes/refine/about.pairs \
+	%D%/passes/stage/about.pairs
+
+# Sets `left' to those that have no turn, `some' to the others of TESTS, and
+# `programs' to what is built for these; none of it has spaces in its names.
+choose_today = \
+	day=$${TESTS_DAY:-$$((`date +%s` / 86400))}; \
 	echo "TESTS_DAY=$$day"; \
-	left=' ' some= i=0; \
+	left=' ' some= programs= i=0; \
 	for test in $(in_turns); do \
 		i=$$((i + 1)); \
 		case $${SLOW_TESTS-}:$$(((i + day) % 5)) in \
+		1:* | *:0) ;; \
+		*) left="$$left$$test " ;; \
+		esac; \
+	done; \
+	i=0; \
+	for test in $(in_halves); do \
+		i=$$((i + 1)); \
+		case $${SLOW_TESTS-}:$$(((i + day) % 2)) in \
 		1:* | *:0) ;; \
 		*) left="$$left$$test " ;; \
 		esac; \
@@ -356,8 +437,22 @@ check-today:
 		*) some="$$some $$test" ;; \
 		esac; \
 	done; \
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS="$$some"
-.PHONY: check-today
+	for program in $(check_PROGRAMS); do \
+		case "$$left" in \
+		*" $$program "*) ;; \
+		*) programs="$$programs $$program" ;; \
+		esac; \
+	done
+
+check-today:
+	@$(choose_today); \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS="$$some" check_PROGRAMS="$$programs"
+
+# What these tests need, without running them.
+programs-today:
+	@$(choose_today); \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS= check_PROGRAMS="$$programs"
+.PHONY: check-today programs-today
 
 # Those of which make check tries some cases alone, as t-cases.h has it, or those
 # of the day.
