@@ -220,6 +220,16 @@ hash_add(struct hash *h, uint64_t word)
 	h->b ^= h->b >> 32;
 }
 
+/* The same with a number. */
+static inline void
+hash_add_number(struct hash *h, double x)
+{
+	uint64_t word;
+
+	memcpy(&word, &x, sizeof word);
+	hash_add(h, word);
+}
+
 static inline bool
 hash_same(struct hash x, struct hash y)
 {

@@ -30,6 +30,7 @@
 	MEMO(BRIEFS, "shortened schedules", 16, false) \
 	MEMO(SPANS, "lengths of schedules", 1, false) \
 	MEMO(SCHEDULES, "schedules of rank programs", 1, false) \
+	MEMO(POOLS, "choices of ways in pools", 16, false) \
 	MEMO(PACKS, "places of temporary values", 1, true) \
 	MEMO(RANKS, "kernels and memory of rank programs", 1, false)
 

@@ -331,7 +331,7 @@ drop_memo(struct memo *memo)
 	static const enum memo_kind kinds[] = {
 		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_LEAST,
 		MEMO_STEPS, MEMO_PARTS, MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS,
-		MEMO_SPANS, MEMO_PACKS
+		MEMO_SPANS, MEMO_PACKS, MEMO_POOLS
 	};
 	size_t i;
 

@@ -4,15 +4,6 @@
  */
 #include "passes/search/search_trial.h"
 
-#include <math.h>
-
-/* fmax, without its rules for NaN: no argument is, and calls are many. */
-static double
-larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
 /* ---- tensors that live all step ---- */
 
 void

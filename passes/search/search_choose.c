@@ -109,7 +109,7 @@ fit_in(void *user, const uint32_t *nth)
 			->keeps[nth[space_unit(i, f->n)]];
 	}
 	bytes = kept_bytes(f);
-	f->taken = bytes <= c->most_bytes ? bytes : f->taken;
+	c->p.taken = bytes <= c->most_bytes ? bytes : c->p.taken;
 	return bytes <= c->most_bytes;
 }
 
@@ -167,6 +167,29 @@ set_units(struct trial_rank *f, struct pooling *p)
 }
 
 /*
+ * What the bytes of chosen ways follow from: what each way keeps, and how the
+ * rank's schedule shares slots.
+ */
+static struct hash
+key_of_bytes(const struct trial_rank *f)
+{
+	const struct space_plan *t = f->x->t;
+	struct hash key = { (uintptr_t)t->sched, f->made };
+	uint32_t i, w, size = sizeof(struct piece_bytes) / sizeof(double);
+
+	hash_add(&key, (uint64_t)t->g->pp << 32 | (uint64_t)t->chunks);
+	hash_add(&key, (uint64_t)t->nmicrobatches << 32 | f->rank);
+	for (i = 0; i < f->n; i++) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
+
+		for (w = 0; w < size * f->x->ways_of->at.n; w++) {
+			hash_add_number(&key, ((const double *)of->keeps)[w]);
+		}
+	}
+	return key;
+}
+
+/*
  * What any ways that fit take at least, however slots are shared: then they
  * take no less than what they hold when the rank has most.
  */
@@ -218,7 +241,8 @@ choose_pooled(struct trial_rank *f, double most_bytes)
 						SPAN, f->rank, f->of, f->n),
 		       .most = x->s->guessing ? 0 : MOST_OPEN,
 		       .near_us = trial_near_us(f), .evenly = x->evenly,
-		       .fits = fit_in, .user = &c }
+		       .fits = fit_in, .user = &c, .taken = f->taken,
+		       .memo = x->s->memo, .key = key_of_bytes(f) }
 	};
 	uint32_t nth[SPACE_UNITS], i;
 	double us;
@@ -230,6 +254,7 @@ choose_pooled(struct trial_rank *f, double most_bytes)
 	f->none |= c.p.none && f->n <= SPACE_UNITS &&
 		   most_bytes >= f->free_bytes;
 	x->s->out->looked += c.p.looked;
+	f->taken = c.p.taken;
 	for (i = 0; ok && i < f->n; i++) {
 		x->choice[f->of[i]] = nth[space_unit(i, f->n)];
 	}

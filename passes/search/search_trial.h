@@ -9,6 +9,19 @@
 
 #include "passes/search/search_parts.h"
 
+/* fmax and fmin, without rules for NaN: no argument is, and calls are many. */
+static inline double
+larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static inline double
+lesser(double a, double b)
+{
+	return a < b ? a : b;
+}
+
 /*
  * Whether a rank's memory suffices.  The verdict of a plan is the largest of
  * those of its ranks.

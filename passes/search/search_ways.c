@@ -6,19 +6,6 @@
 
 #include <math.h>
 
-/* fmax and fmin, without rules for NaN: no argument is, and calls are many. */
-static double
-larger(double a, double b)
-{
-	return a > b ? a : b;
-}
-
-static double
-lesser(double a, double b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- what ways take and keep ---- */
 
 /* What a stage keeps with a way: as the programs for one sequence say. */

@@ -275,29 +275,36 @@ price_pool(struct pooling_state *s, uint32_t set)
 	}
 }
 
+/* Sets the least cost of a set by the costs of pools and of smaller sets. */
+static void
+divide_set(struct pooling_state *s, uint32_t set)
+{
+	uint32_t low = set & -set, rest = set ^ low, part;
+
+	s->all[set] = s->one[set];
+	s->first[set] = set;
+	for (part = rest; part; ) {	/* of those not in its pool */
+		double cost = s->one[set ^ part] + s->all[part];
+
+		if (cost < s->all[set]) {
+			s->all[set] = cost;
+			s->first[set] = set ^ part;
+		}
+		part = (part - 1) & rest;
+	}
+}
+
 /* Sets the least cost of each set of stages. */
 static void
 price_sets(struct pooling_state *s, double weight, double price)
 {
-	uint32_t set, part;
+	uint32_t set;
 
 	s->weight = weight;
 	s->price = price;
 	for (set = 1; set < s->nsets; set++) {
-		uint32_t low = set & -set, rest = set ^ low;
-
 		price_pool(s, set);
-		s->all[set] = s->one[set];
-		s->first[set] = set;
-		for (part = rest; part; ) {	/* of those not in its pool */
-			double cost = s->one[set ^ part] + s->all[part];
-
-			if (cost < s->all[set]) {
-				s->all[set] = cost;
-				s->first[set] = set ^ part;
-			}
-			part = (part - 1) & rest;
-		}
+		divide_set(s, set);
 	}
 }
 
@@ -582,8 +589,38 @@ open_state(struct pooling_state *s, struct arena *a, struct pooling *x)
 	s->all = arena_alloc(a, s->nsets * sizeof *s->all);
 	s->point = arena_alloc(a, s->nsets * sizeof *s->point);
 	s->first = arena_alloc(a, s->nsets * sizeof *s->first);
-	find_levels(s);
-	find_pools(s);
+}
+
+#define LITTLE 1e-9		/* more than sums of bytes may be off */
+
+/*
+ * Whether any pools may have room: those of the ways with the smallest slots,
+ * whose bytes need no list of pools.
+ */
+static bool
+may_have_room(struct pooling_state *s)
+{
+	const struct pooling *x = s->x;
+	double size[POOLING_STAGES], most;
+	uint32_t set, i, w;
+
+	for (i = 0; i < x->n; i++) {
+		size[i] = INFINITY;
+		for (w = 0; w < x->ways[i].n; w++) {
+			size[i] = fmin(size[i], x->ways[i].at[w].size);
+		}
+		if (isinf(size[i])) {
+			return false;
+		}
+	}
+	for (set = 1; set < s->nsets; set++) {
+		for (i = 0, most = -INFINITY; set >> i; i++) {
+			most = set >> i & 1 && size[i] > most ? size[i] : most;
+		}
+		s->one[set] = most * x->slots[set];
+		divide_set(s, set);
+	}
+	return s->all[s->nsets - 1] <= x->room + LITTLE * fabs(x->room);
 }
 
 /* The answer with the fewest bytes. */
@@ -643,6 +680,12 @@ pooling_share(struct arena *a, struct pooling *x, uint32_t *nth)
 
 	x->left_us = INFINITY;
 	open_state(&s, a, x);
+	x->none = !may_have_room(&s);
+	if (x->none) {
+		return false;
+	}
+	find_levels(&s);
+	find_pools(&s);
 	x->none = !find_least(&s, &hi);
 	if (x->none) {
 		return false;

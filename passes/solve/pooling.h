@@ -10,6 +10,8 @@
 
 #include "ir/base.h"
 
+struct memo;
+
 #define POOLING_STAGES 8	/* sets of them are looked at */
 
 /*
@@ -43,10 +45,18 @@ struct pooling {
 	bool evenly;
 	/*
 	 * Whether ways, by their numbers, fit indeed: pools that are laid out
-	 * may be others.  Called for answers in the order of their time.
+	 * may be others.  Called for answers in the order of their time.  Of
+	 * the last that fit it sets `taken`, which is the caller's.
 	 */
 	bool (*fits)(void *user, const uint32_t *nth);
 	void *user;
+	double taken;
+	/*
+	 * Answers are kept in the memo, which may be NULL.  `key` is a hash of
+	 * what `fits` follows from beside all this.
+	 */
+	struct memo *memo;
+	struct hash key;
 	/* set to a bound: no other answer that is better by near_us takes less;
 	 * INFINITY: there is none */
 	double left_us;

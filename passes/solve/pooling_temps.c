@@ -4,7 +4,11 @@
  * room for its pools, and ways that need no more: so the best is the best of
  * pooling_share over all t that a way needs, and if none of these has room for
  * any pools, there is no answer.
+ *
+ * The same is asked again and again, whenever a plan is looked at anew: so what
+ * was answered is kept, by a hash of all that it follows from.
  */
+#include "ir/memo.h"
 #include "passes/solve/pooling.h"
 
 #include <math.h>
@@ -101,8 +105,8 @@ was_before(const struct pooling *x, uint32_t i, uint32_t w)
 	return false;
 }
 
-bool
-pooling_choose(struct arena *a, struct pooling *x, uint32_t *nth)
+static bool
+choose_anew(struct arena *a, struct pooling *x, uint32_t *nth)
 {
 	double us = INFINITY, slowest_us = INFINITY;
 	uint32_t i, w;
@@ -119,4 +123,95 @@ pooling_choose(struct arena *a, struct pooling *x, uint32_t *nth)
 	}
 	x->left_us = x->left_us < us ? x->left_us : INFINITY;
 	return isfinite(us);
+}
+
+/* ---- answers that are kept ---- */
+
+struct pooling_kept {
+	bool ok, none;
+	uint32_t nth[POOLING_STAGES];
+	double left_us, taken;	/* the latter INFINITY: as it was */
+	uint64_t looked;	/* more than before */
+};
+
+static void
+add_ways(struct hash *key, const struct pooling_ways *x)
+{
+	uint32_t i;
+
+	hash_add(key, x->n);
+	hash_add(key, x->parts);
+	for (i = 0; i < x->n; i++) {
+		hash_add_number(key, x->at[i].us);
+		hash_add_number(key, x->at[i].size);
+		hash_add_number(key, x->at[i].temp);
+		hash_add(key, x->at[i].nth);
+	}
+}
+
+/* All that the answer follows from. */
+static struct hash
+key_of(const struct pooling *x)
+{
+	struct hash key = x->key;
+	uint32_t set, i;
+
+	hash_add(&key, x->n);
+	for (i = 0; i < x->n; i++) {
+		hash_add(&key, first_like(x, i));
+		if (first_like(x, i) == i) {
+			add_ways(&key, &x->ways[i]);
+		}
+	}
+	for (set = 1; set < 1u << x->n; set++) {
+		hash_add(&key, x->slots[set]);
+	}
+	hash_add_number(&key, x->room);
+	hash_add_number(&key, x->near_us);
+	hash_add(&key, x->most);
+	hash_add(&key, x->evenly);
+	return key;
+}
+
+/* Chooses, and keeps what is chosen. */
+static void
+keep_choice(struct arena *a, struct pooling *x, struct arena *kept,
+	    struct hash key, struct pooling_kept *to)
+{
+	double was = x->taken;
+	uint64_t looked = x->looked;
+
+	x->taken = INFINITY;
+	to->ok = choose_anew(a, x, to->nth);
+	to->none = x->none;
+	to->left_us = x->left_us;
+	to->taken = x->taken;
+	to->looked = x->looked - looked;
+	x->taken = was;
+	x->looked = looked;
+	if (kept) {
+		memo_keep(x->memo, MEMO_POOLS, key, to);
+	}
+}
+
+bool
+pooling_choose(struct arena *a, struct pooling *x, uint32_t *nth)
+{
+	struct hash key = key_of(x);
+	struct pooling_kept *at = memo_find(x->memo, MEMO_POOLS, key);
+	struct arena *kept;
+
+	if (!at) {
+		kept = memo_arena(x->memo, MEMO_POOLS);
+		at = arena_alloc(kept ? kept : a, sizeof *at);
+		keep_choice(a, x, kept, key, at);
+	}
+	x->none = at->none;
+	x->left_us = at->left_us;
+	x->taken = isfinite(at->taken) ? at->taken : x->taken;
+	x->looked += at->looked;
+	if (at->ok) {
+		memcpy(nth, at->nth, x->n * sizeof *nth);
+	}
+	return at->ok;
 }

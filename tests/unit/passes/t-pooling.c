@@ -1,15 +1,17 @@
 /*
  * Draws stages, ways to recompute and the slots that sets of stages hold, and
  * compares what pooling_choose chooses with all ways and all partitions of the
- * stages into pools.
+ * stages into pools.  An answer from the memo is compared with one without.
  */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
+#include "ir/memo.h"
 #include "passes/solve/pooling.h"
 
 #define STAGES 4
@@ -59,12 +61,13 @@ draw_slots(struct drawn *d, uint32_t *slots)
 static bool
 fits(void *user, const uint32_t *nth)
 {
-	const struct drawn *d = user;
+	struct drawn *d = user;
 	uint32_t sum = 0, i;
 
 	for (i = 0; i < d->x.n; i++) {
 		sum = sum * 31 + nth[i] * 7 + i;
 	}
+	d->x.taken = sum % 8 >= d->refused ? sum : d->x.taken;
 	return sum % 8 >= d->refused;
 }
 
@@ -283,12 +286,98 @@ test_evenly(void **state)
 	assert_in_range(nfits, 300, 950);
 }
 
+/* What is chosen, with all that a caller is told of it. */
+struct said {
+	bool ok, none;
+	uint32_t nth[STAGES];
+	double left_us, taken;
+	uint64_t looked;
+};
+
+static struct said
+choose(struct drawn *d, struct arena *a, struct memo *memo)
+{
+	struct said to;
+
+	memset(&to, 0, sizeof to);
+	d->x.memo = memo;
+	d->x.taken = d->x.left_us = -1;
+	d->x.looked = 7;
+	d->x.none = !d->x.none;
+	to.ok = pooling_choose(a, &d->x, to.nth);
+	to.none = d->x.none;
+	to.left_us = d->x.left_us;
+	to.taken = d->x.taken;
+	to.looked = d->x.looked;
+	return to;
+}
+
+/* Changes one thing that answers follow from. */
+static void
+vary(struct drawn *d, uint32_t n)
+{
+	d->x.room *= n == 1 ? 1.2 : 1;
+	d->x.near_us = n == 2 ? 30 : 0;
+	d->x.most = n == 3 ? 0 : 1u << 16;
+	d->x.evenly = n == 4;
+	d->slots[(1u << d->x.n) - 1] += n == 5;
+	d->all[0][d->nways - 1].us -= n == 6 ? 40 : 0;
+	d->all[0][d->nways - 1].size -= n == 7 ? 40 : 0;
+	d->all[0][d->nways - 1].temp += n == 8 ? 50 : 0;
+	d->refused = n == 9 ? 5 : 0;
+	d->x.key.b = d->refused;
+}
+
+/* An answer that was kept is the one that would be found again. */
+static void
+test_kept(void **state)
+{
+	uint32_t seed, n, nvaried[10] = { 0 };
+	struct mem mem;
+	struct arena a;
+	struct memo memo;
+	struct drawn d;
+
+	(void)state;
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	memo_init(&memo, &mem, MEMO_BYTES);
+	for (seed = 0; seed < 600; seed++) {
+		struct said first;
+
+		memset(&first, 0, sizeof first);
+		for (n = 0; n < 10; n++) {
+			struct said is, kept, again;
+
+			draw_all(&d, seed);
+			vary(&d, n);
+			is = choose(&d, &a, NULL);
+			kept = choose(&d, &a, &memo);
+			again = choose(&d, &a, &memo);
+			assert_true(!is.ok || (is.taken >= 0 &&
+					       is.looked > 7));
+			assert_memory_equal(&kept, &is, sizeof is);
+			assert_memory_equal(&again, &is, sizeof is);
+			first = n ? first : is;
+			nvaried[n] += memcmp(&is, &first, sizeof is) != 0;
+		}
+		arena_release(&a);
+	}
+	for (n = 1; n < 10; n++) {	/* that makes a difference */
+		assert_in_range(nvaried[n], 10, 600);
+	}
+	assert_int_equal(memo.of[MEMO_POOLS].asked, 2 * 10 * 600);
+	assert_in_range(memo.of[MEMO_POOLS].found, 10 * 600, 15 * 600);
+	memo_release(&memo);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least),
-		cmocka_unit_test(test_evenly)
+		cmocka_unit_test(test_evenly),
+		cmocka_unit_test(test_kept)
 	};
 
 	return cmocka_run_group_tests_name("pooling", tests, NULL, NULL);
