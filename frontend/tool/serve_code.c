@@ -43,8 +43,11 @@ struct serve_build {
 	uint32_t n;
 	const char *why;
 	struct span at;		/* of the setting that is at fault */
-	/* bytes that a step needs beyond what a device has, and of a slot */
-	double over, slot_bytes;
+	const struct serve_answer_in *in;
+	struct serve_answer *x;
+	/* bytes that a step needs beyond what a device has */
+	double over;
+	struct serve_made made;	/* of the largest step, slots included */
 };
 
 static bool
@@ -258,6 +261,26 @@ blame_setting(struct serve_build *s, const struct step *x, double over)
 		(long long)set->num[0]);
 }
 
+/* What the program has, of the fullest device.  What is reserved there is
+ * neither of the program nor of what is free to it. */
+static struct serve_made
+made_of(const struct step *x, const struct target_group *t, struct arena *a)
+{
+	const struct memory_rank *r = &x->mem.rank[x->mem.fullest];
+	struct serve_made made = {
+		.tokens = (double)x->tokens,
+		.rows = (double)drv_serve_size(x->m, "rows"),
+		.keys = (double)drv_serve_size(x->m, "keys"),
+		.slots = (double)drv_serve_size(x->m, "slots"),
+		.weights = (double)r->by[MEMORY_WEIGHTS],
+		.cache = bytes_with(x, input_type(x->m, "slot")->of, a)
+	};
+
+	made.workspace = (double)r->total - made.weights - made.cache -
+			 (t->device.memory_bytes - target_free_bytes(t));
+	return made;
+}
+
 /* Whether the arena fits a device, as code and its scratch need it. */
 static bool
 fits(struct serve_build *s, struct step *x)
@@ -273,12 +296,13 @@ fits(struct serve_build *s, struct step *x)
 	memory_set_devices(&x->mem, &x->r, &devs, &s->d->ctx.perm);
 	over = (double)x->mem.rank[x->mem.fullest].total -
 	       device->memory_bytes;
+	if (over > 0 || x == &s->step[0]) {
+		s->made = made_of(x, &s->target->groups.at[0],
+				  &s->d->ctx.perm);
+	}
 	if (over > 0) {
 		blame_setting(s, x, over);
 		s->over = over;
-		s->slot_bytes = bytes_with(x, input_type(x->m, "slot")->of,
-					   &s->d->ctx.perm) /
-				(double)drv_serve_size(x->m, "slots");
 	}
 	check_places(x, &s->step[0]);
 	return over <= 0;
@@ -365,9 +389,15 @@ compile(struct serve_build *s, struct ir_module *m)
 		return drv_report_no_code(d, &group->device);
 	}
 	drv_note_arch(in->arch, m);
-	f.json = buf_text(&d->json);
 	buf_init(&d->program, &d->ctx.perm);
-	ok = emit_kernels(s, in) && finish(s, f);
+	ok = emit_kernels(s, in);
+	if (ok) {
+		s->x->program = s->made;
+		buf_init(&d->json, &d->ctx.perm);
+		serve_print_json(s->in, s->x, NULL, &d->json);
+		f.json = buf_text(&d->json);
+		ok = finish(s, f);
+	}
 	for (i = 0; i < s->n; i++) {
 		if (s->step[i].code) {
 			cg_code_free(s->step[i].code);
@@ -438,44 +468,53 @@ drv_serve_ranks(struct driver *d, struct ir_module *m,
 
 /*
  * What kernels leave for each other is known when they are emitted, and only
- * then what the cache can have.  Whether the plan has as many slots fewer as
- * were too many, if the user did not say how many.
+ * then what the cache can have.  If the user did not say how many slots there
+ * are, the answer becomes that of the same split where so many fewer fit as
+ * were too many.  False: that has no cache for a request.
  */
 static bool
-takes_fewer_slots(const struct serve_build *s, const struct ir_module *m,
-		  struct serve_plan *x)
+answer_with_less(const struct serve_build *s, const struct ir_module *of,
+		 struct serve_asked *asked, struct serve_answer *x)
 {
-	double fewer = s->over > 0 && s->slot_bytes > 0
-		? ceil(s->over / s->slot_bytes / DRV_SERVE_UNIT) *
-		  DRV_SERVE_UNIT : 0;
+	const struct serve_memory *m = &x->best.memory;
+	struct serve_answer_in in = *s->in;
+	double fewer = s->over > 0 && s->made.cache > 0
+		? ceil(s->over / (s->made.cache / s->made.slots) /
+		       DRV_SERVE_UNIT) * DRV_SERVE_UNIT : 0;
 
-	x->memory.tokens = fmin(x->memory.tokens, x->sequences *
-				(double)s->context) - fewer;
-	return fewer > 0 && !is_set(ir_setting(m, "serve.slots"));
+	if (fewer <= 0 || fewer >= s->made.slots ||
+	    is_set(ir_setting(s->step[0].m, "serve.slots"))) {
+		return false;
+	}
+	asked->workspace = m->free - m->weights -
+			   (s->made.slots - fewer) * m->token /
+			   (double)serve_apart(&x->best.split);
+	in.asked = asked;
+	in.pins.split = x->best.split;
+	serve_search(&in, &s->d->ctx.perm, x);
+	return x->fits && drv_find_serve_host(s->d, of, &in, x);
 }
 
 bool
 drv_serve_code(struct driver *d, struct ir_module *m,
-	       const struct serve_answer_in *in, const struct serve_answer *x)
+	       const struct serve_answer_in *in, struct serve_answer *x)
 {
-	struct serve_plan plan = x->best;
+	struct serve_asked asked = *in->asked;
 	int64_t slots = INT64_MAX, had;
 	struct ir_module *copy;
 	struct serve_build s;
 	bool ok;
 
-	buf_init(&d->json, &d->ctx.perm);
-	serve_print_json(in, x, NULL, &d->json);
 	do {
 		s = (struct serve_build){ .d = d, .target = in->target,
-			.context = (int64_t)in->asked->context };
+			.context = (int64_t)asked.context, .in = in, .x = x };
 		d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
 		copy = ir_copy(m, &d->ctx);
 		had = slots;
-		ok = make_step(d, copy, in, &plan) && add_steps(&s, copy) &&
+		ok = make_step(d, copy, in, &x->best) && add_steps(&s, copy) &&
 		     compile(&s, copy);
 		slots = drv_serve_size(copy, "slots");
-	} while (!ok && slots < had && takes_fewer_slots(&s, copy, &plan));
+	} while (!ok && slots < had && answer_with_less(&s, m, &asked, x));
 	if (!ok && d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, s.at, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");

@@ -54,7 +54,7 @@ drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 {
 	int64_t context = (int64_t)in->asked->context;
 	int64_t least = units((double)context + UNIT - 1);
-	double most = fmin(x->memory.tokens,
+	double most = fmin(x->memory.tokens - UNIT,
 			   x->sequences * (double)context);
 	int64_t slots = units(fmax(most, (double)least)) + UNIT;
 	int64_t tokens, keys;

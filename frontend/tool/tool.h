@@ -80,10 +80,10 @@ struct serve_plan;
 /* ---- serve_code.c: the program of --serve ------------------------------- */
 
 /* Compiles m, which is as it was read, as that answer says; false after
- * errors. */
+ * errors.  Where the program needs more memory than was foreseen, the answer
+ * becomes that of fewer slots; it has what the program has. */
 bool drv_serve_code(struct driver *d, struct ir_module *m,
-		    const struct serve_answer_in *in,
-		    const struct serve_answer *x);
+		    const struct serve_answer_in *in, struct serve_answer *x);
 /* The same, but that it prints the rank programs of its largest step. */
 bool drv_serve_ranks(struct driver *d, struct ir_module *m,
 		     const struct serve_answer_in *in,

@@ -314,10 +314,12 @@ drv_serve(struct driver *d, struct ir_module *m)
 	if (drv_wants(d, "ranks")) {
 		return drv_serve_ranks(d, unsplit, &in, &x);
 	}
-	print_answer(d, &in, &x, why_not);
-	if (unsplit) {
-		return drv_serve_code(d, unsplit, &in, &x);
+	if (unsplit && !drv_serve_code(d, unsplit, &in, &x)) {
+		return false;
 	}
-	drv_warn_of_program(d, m, &in, &x);
+	print_answer(d, &in, &x, why_not);
+	if (!unsplit) {
+		drv_warn_of_program(d, m, &in, &x);
+	}
 	return true;
 }

@@ -66,6 +66,9 @@ struct serve_asked {
 	 * of tokens, to draw one; 0: none */
 	double sorted;
 	double usd_h;		/* rent of a device; 0: not known */
+	/* bytes of a device that the program was found to need beside its
+	 * weights and its cache, where that is more than was foreseen */
+	double workspace;
 };
 
 /*
@@ -360,6 +363,13 @@ struct serve_host {
 	double client;		/* of each connection, at most */
 };
 
+/* The program that was made: sizes of its largest step, its slots, and bytes
+ * of the fullest device. */
+struct serve_made {
+	double tokens, rows, keys, slots;	/* 0: none was */
+	double weights, cache, workspace;
+};
+
 struct serve_answer {
 	bool fits;
 	struct serve_misfit misfit;
@@ -368,7 +378,9 @@ struct serve_answer {
 	struct serve_plan curve[SERVE_MAX_CURVE];
 	uint32_t ncurve;
 	uint32_t tried;		/* splits */
-	struct serve_host host;	/* of the caller; 0: not known */
+	/* of the caller; 0: not known */
+	struct serve_host host;
+	struct serve_made program;
 };
 
 /* Prices all splits of the target, and batches; in arena a. */

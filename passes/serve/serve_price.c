@@ -733,7 +733,7 @@ serve_memory(const struct serve_program *p, const struct target *t,
 		scratch = fmax(scratch,
 			       part_scratch(&p->part[i], t, load, ranks));
 	}
-	out->workspace += scratch;
+	out->workspace = fmax(out->workspace + scratch, q->workspace);
 	for (stage = 0; stage < p->split.pp; stage++) {
 		double weights = 0, token = 0, tokens;
 

@@ -164,12 +164,33 @@ print_host(const struct serve_host *h, struct buf *out)
 }
 
 static void
+print_program(const struct serve_made *x, struct buf *out)
+{
+	if (x->tokens > 0) {
+		buf_printf(out, "program    steps of up to %.0f positions, "
+			   "%.0f with logits, %.0f keys; cache of %.0f;\n"
+			   "           of a device weights %.2f GB, workspace "
+			   "%.2f, cache %.2f\n", x->tokens, x->rows, x->keys,
+			   x->slots, x->weights / 1e9, x->workspace / 1e9,
+			   x->cache / 1e9);
+	}
+}
+
+/* At most, with the hosts' part; 0: not known. */
+static double
+watts_of(const struct serve_answer_in *in, const struct serve_plan *x)
+{
+	const struct target_device *d = &in->target->groups.at[0].device;
+
+	return d->power_w > 0 ? (d->power_w + d->host_power_w) *
+				(double)serve_devices(x) : 0;
+}
+
+static void
 print_money(const struct serve_answer_in *in, const struct serve_plan *x,
 	    struct buf *out)
 {
-	const struct target_device *d = &in->target->groups.at[0].device;
-	double watts = (d->power_w + d->host_power_w) *
-		       (double)serve_devices(x);
+	double watts = watts_of(in, x);
 
 	if (in->asked->usd_h > 0) {
 		buf_printf(out, "cost       %.2f USD an hour: %.3g USD for a "
@@ -180,7 +201,7 @@ print_money(const struct serve_answer_in *in, const struct serve_plan *x,
 	} else {
 		buf_puts(out, "cost       not known: --price\n");
 	}
-	if (d->power_w > 0) {
+	if (watts > 0) {
 		buf_printf(out, "power      at most %.4g kW, %.3g J for a "
 			   "token out\n", watts / 1e3, watts / x->tokens_s);
 	}
@@ -239,6 +260,7 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 	print_time("decode", "a step of a stage", &b->decode, out);
 	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
 	print_memory(b, out);
+	print_program(&x->program, out);
 	print_host(&x->host, out);
 	print_money(in, b, out);
 	print_curve(in, x, out);
@@ -300,6 +322,11 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 		json_number(out, "usd_million_out", usd_out(in, x));
 		json_number(out, "tokens_usd", x->tokens_s / usd_s(in, x));
 	}
+	if (watts_of(in, x) > 0) {
+		json_number(out, "power_w", watts_of(in, x));
+		json_number(out, "joules_token", watts_of(in, x) /
+						  x->tokens_s);
+	}
 	buf_puts(out, ",\n    \"memory\": {\"free_bytes\": ");
 	buf_double(out, m->free);
 	json_number(out, "weights_bytes", m->weights);
@@ -340,6 +367,20 @@ json_other(const struct serve_answer_in *in, const struct serve_other *other,
 	buf_putc(out, '}');
 }
 
+static void
+json_program(const struct serve_made *x, struct buf *out)
+{
+	buf_puts(out, ",\n  \"program\": {\"tokens\": ");
+	buf_double(out, x->tokens);
+	json_number(out, "rows", x->rows);
+	json_number(out, "keys", x->keys);
+	json_number(out, "slots", x->slots);
+	json_number(out, "weights_bytes", x->weights);
+	json_number(out, "workspace_bytes", x->workspace);
+	json_number(out, "cache_bytes", x->cache);
+	buf_putc(out, '}');
+}
+
 /* The best plan and the curve. */
 static void
 json_answer(const struct serve_answer_in *in, const struct serve_answer *x,
@@ -354,7 +395,11 @@ json_answer(const struct serve_answer_in *in, const struct serve_answer *x,
 	json_number(out, "steps_bytes", x->host.steps);
 	json_number(out, "index_bytes", x->host.index);
 	json_number(out, "client_bytes", x->host.client);
-	buf_puts(out, "},\n  \"curve\": [");
+	buf_putc(out, '}');
+	if (x->program.tokens > 0) {
+		json_program(&x->program, out);
+	}
+	buf_puts(out, ",\n  \"curve\": [");
 	for (i = 0; i < x->ncurve; i++) {
 		buf_puts(out, i ? ",\n    " : "\n    ");
 		json_plan(in, &x->curve[i], out);
@@ -374,6 +419,10 @@ serve_print_json(const struct serve_answer_in *in,
 					in->model->m->name));
 	buf_puts(out, ",\n  ");
 	json_text(out, "target", in->target->name);
+	json_number(out, "parameters", (double)in->model->sums.total);
+	json_number(out, "parameters_of_token",
+		    (double)in->model->sums.active);
+	json_number(out, "splits", x->tried);
 	buf_puts(out, ",\n  \"asked\": {\"prompt\": ");
 	buf_double(out, q->prompt);
 	json_number(out, "output", q->output);
@@ -385,6 +434,11 @@ serve_print_json(const struct serve_answer_in *in,
 	json_text(out, "weights", format_name(q->weights));
 	buf_puts(out, ", ");
 	json_text(out, "cache", format_name(q->cache));
+	buf_puts(out, ", ");
+	json_text(out, "matmul", q->fp8 ? "f8e4m3" : "as declared");
+	if (q->usd_h > 0) {
+		json_number(out, "usd_device_hour", q->usd_h);
+	}
 	buf_puts(out, "}");
 	json_answer(in, x, out);
 	if (other) {

@@ -460,7 +460,7 @@ misfit(struct searching *s, struct arena *a)
 			ceil(fmax(s->in->pins.sequences, 1) * q->prompt /
 			     q->output));
 	} else if (s->fastest.sequences == 0 && s->memory_fits) {
-		out->why = arena_printf(a, "no split reaches %.4g requests a "
+		out->why = arena_printf(a, "no split reaches %.6g requests a "
 			"second: the most is %.4g", q->rate,
 			s->most_requests_s);
 		out->change = arena_printf(a, "one fits with rate = %.3g",

@@ -14,18 +14,29 @@ sed 's/layers = 16, hidden = 2048, heads = 32, kv = 8/layers = 1, hidden = 512, 
 LLMC_LINKER="$linker -O0 -Wl,-E"
 export LLMC_LINKER
 
+run --serve --target ./full.target wide.llm
+foreseen=$(sed -n 's/^cache *\([0-9]*\) tokens.*/\1/p' out)
 run --serve --draft --target ./full.target wide.llm -o full
 mv out answer
 ./full/rank inspect >inspect || fail 'inspect'
 arena=$(sed -n 's/^ *arena *\([0-9]*\) bytes$/\1/p' inspect)
 [ "$arena" -le 120000000 ] || fail "an arena of $arena bytes, of 120000000"
 keys=$(sed -n 's/^ *input *key\[keys=\([0-9]*\)\]$/\1/p' inspect)
-had=$(sed -n 's/^cache *\([0-9]*\) tokens.*/\1/p' answer)
-[ "$keys" -lt "$had" ] || fail "$keys slots, of $had: the case has room"
+[ "$keys" -lt "$foreseen" ] || fail "$keys slots, of $foreseen: it had room"
 [ $((arena + 2048 * 128)) -gt 120000000 ] || fail "too few slots: $arena bytes"
+
+# The answer says what the program has, and so does what is kept with it.
+had=$(sed -n 's/^cache *\([0-9]*\) tokens.*/\1/p' answer)
+[ "$had" -ge "$keys" ] && [ "$had" -lt $((keys + 128)) ] ||
+	fail "an answer of $had tokens, and a program of $keys"
+grep -q "^program .*; cache of $keys;\$" answer || fail 'slots of the program'
+grep -q "\"slots\": $keys," full/plan.json || fail 'slots in plan.json'
+short=$(sed -n 's/^memory .* workspace \([0-9.]*\),.*/\1/p' answer)
+made=$(sed -n 's/^  *of a device .* workspace \([0-9.]*\),.*/\1/p' answer)
+[ "$short" = "$made" ] || fail "a workspace of $made GB, and $short foreseen"
 
 # As many as the user says are not made fewer.
 ends 1 'the program that serves cannot be made' --serve --draft \
-	--target ./full.target --workload slots="$had" wide.llm -o asked
+	--target ./full.target --workload slots="$foreseen" wide.llm -o asked
 [ ! -e asked ] || fail 'a folder is left'
 exit $failed
