@@ -3,7 +3,8 @@
  * their keys would compute scores of all its queries with the keys of each, so
  * its queries are single ones.  Items have one part of a query each if one item
  * would else have more than its share of the work, and otherwise all parts of a
- * query.  Neither changes a query's bits.
+ * query.  Where all queries are single ones and there are fewer slots than that
+ * takes, only the longest are divided.  None of it changes a query's bits.
  */
 #include "codegen/cuda/attention/cuda_attention_single.h"
 
@@ -40,12 +41,13 @@ open_queries(struct cu_func *f, const struct ca_single *x)
 		"to) : 0;", CA_PART_UNIT, CA_PART_UNIT);
 }
 
-/* Sets need[block] to the parts of its queries, or 0 if it stays a block. */
+/* Sets need[block] to the parts of its queries, or 0 if it stays a block; and
+ * sized[n] to how many queries have n parts. */
 static void
 find_sparse(struct cu_func *f, const struct ca_single *x, int64_t blocks)
 {
-	cu_line(f, "if (TID == 0) {");
-	cu_line(f, "*all = 0;");
+	cu_line(f, "if (TID <= %d) {", COST_PARTS);
+	cu_line(f, "all[TID] = 0;");
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");
 	open_blocks(f, x, blocks);
@@ -59,6 +61,11 @@ find_sparse(struct cu_func *f, const struct ca_single *x, int64_t blocks)
 	cu_line(f, "seen += (f32)(to - from);");
 	cu_line(f, "}");
 	cu_line(f, "sum += parts;");
+	if (x->always) {
+		cu_line(f, "if (parts > 0) {");
+		cu_line(f, "atomic_add_i32(sized + parts, 1);");
+		cu_line(f, "}");
+	}
 	cu_line(f, "}");
 	cu_line(f, "for (int i = 16; i > 0; i /= 2) {");
 	cu_line(f, "first = ca_min(first, (int)shfl_xor_u32((u32)first, i));");
@@ -79,8 +86,8 @@ find_sparse(struct cu_func *f, const struct ca_single *x, int64_t blocks)
 
 /*
  * Declares most: an item has one part of queries with more.  Queries that are
- * always single ones have no block to stay in: where there are more parts than
- * slots, each has an item, of which there are no more than queries.
+ * always single ones have no block to stay in, so `most` is what leaves no more
+ * items than slots: of all queries with 16 parts or fewer as many as queries.
  */
 static void
 find_share(struct cu_func *f, const struct ca_single *x)
@@ -91,8 +98,14 @@ find_share(struct cu_func *f, const struct ca_single *x)
 		(long long)(t->kv * ca_single_items_of_kv(x)),
 		(long long)cost_single_items(t->k->c->units));
 	if (x->always) {
-		cu_line(f, "most = *all > %lld ? %d : most;",
-			(long long)x->in.slots, COST_PARTS);
+		cu_line(f, "for (; most < %d; most++) {", COST_PARTS);
+		cu_line(f, "int slots = 0;");
+		cu_line(f, "for (int i = 1; i <= %d; i++) {", COST_PARTS);
+		cu_line(f, "slots += sized[i] * (i > most ? i : 1);");
+		cu_line(f, "}");
+		cu_line(f, "if (slots <= %lld) {", (long long)x->in.slots);
+		cu_line(f, "break;");
+		cu_close(f, 2);
 	}
 }
 
@@ -167,13 +180,17 @@ ca_single_list(struct ca_single *x)
 	cu_func_begin(t->k, "attention_list", f);
 	f->grid->threads = 32 * WARPS;
 	f->grid->blocks[0] = 1;
-	f->grid->smem_bytes = 4 * (blocks + 1);
+	f->grid->smem_bytes = 4 * (blocks + 1 + COST_PARTS);
 	cu_comment(f, "%lld queries in blocks of %lld, %lld items at most",
 		   (long long)t->queries, (long long)x->block,
 		   (long long)x->in.slots);
 	cu_launch_wait(f);
 	cu_line(f, "i32 *need = (i32 *)SMEM, *all = need + %lld;",
 		(long long)blocks);
+	if (x->always) {
+		cu_comment(f, "0 is of no query, so sized[1] follows all");
+		cu_line(f, "i32 *sized = all;");
+	}
 	ca_declare_ranges(f, t);
 	find_sparse(f, x, blocks);
 	find_share(f, x);

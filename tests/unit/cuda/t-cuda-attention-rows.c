@@ -32,9 +32,10 @@ struct model {
 	bool latent;		/* values are the first columns of keys */
 };
 
-/* A step: others are drawn anywhere, spread over the keys, or those of one
- * prompt. */
-enum others { ANYWHERE, SPREAD, PROMPT };
+/* A step: others are drawn anywhere, spread over the keys, those of one prompt,
+ * or have two parts each. */
+enum others { ANYWHERE, SPREAD, PROMPT, SHORT };
+#define SHORT_KEYS 600
 
 struct step {
 	int64_t queries, keys, query, first, seen;
@@ -55,6 +56,7 @@ static struct {
 	char out[MOST_OUT];
 	int64_t bytes;			/* of all queries */
 	bool bad;	/* keys and values of others are NaN */
+	int32_t slots;	/* that are in use */
 } r;
 
 /* ---- what a step reads ---- */
@@ -86,6 +88,10 @@ give_ranges(bool last, int64_t queries, double *out)
 		} else if (x->others == PROMPT) {
 			from = first;
 			to = x->first + x->seen - 1 - (x->query - i);
+		}
+		if (x->others == SHORT) {
+			from = 0;
+			to = SHORT_KEYS - 1;
 		}
 		if (i == x->query) {
 			from = first;
@@ -168,6 +174,7 @@ static void
 keep_out(const char *out)
 {
 	memcpy(r.out, out, (size_t)r.bytes);
+	memcpy(&r.slots, s.ranks[0].shared, sizeof r.slots);
 }
 
 /* Runs it, and keeps what it gets. */
@@ -350,6 +357,25 @@ exact_latents(void **state)
 	run_steps(&exact, all, sizeof all / sizeof all[0]);
 }
 
+/* One long query beside many of two parts, which all together have more parts
+ * than slots: it alone is divided. */
+static void
+one_long(void **state)
+{
+	static const struct model latents = { "sm_80", "bf16", "", NULL, 1, 16,
+					      160, 144, false, true };
+	static const struct step all[] = {
+		{ 1, 4096, 0, 0, 4000, ANYWHERE, 0 },
+		{ 71, 5000, 70, 4 * BLOCK, 4000, SHORT, 0 }
+	};
+
+	(void)state;
+	run_steps(&latents, all, 1);
+	assert_int_equal(r.slots, 8);
+	assert_true(runs_same(&all[1]));
+	assert_int_equal(r.slots, 70 + 8);
+}
+
 /* NaN of keys and values that single queries do not see, before their first key
  * and after their last one. */
 static void
@@ -472,6 +498,7 @@ main(void)
 		cmocka_unit_test(parts),
 		cmocka_unit_test(many_keys),
 		cmocka_unit_test(exact_latents),
+		cmocka_unit_test(one_long),
 		cmocka_unit_test(beside_bad),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(compiled)
