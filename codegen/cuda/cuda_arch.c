@@ -7,18 +7,21 @@
 
 #include <string.h>
 
-/*
- * Shared memory of a block, without the 1 KiB that the driver reserves: CUDA
- * C++ Programming Guide, "Technical Specifications per Compute Capability".
- */
 static const struct cu_arch archs[] = {
-	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false, false },
-	{ "sm_86", "compute_86", 8, 6, 99 << 10, 65536, false, false, false },
-	{ "sm_89", "compute_89", 8, 9, 99 << 10, 65536, false, false, true },
-	{ "sm_90a", "", 9, 0, 227 << 10, 65536, true, false, true },
-	{ "sm_100a", "", 10, 0, 227 << 10, 65536, false, true, true },
-	{ "sm_103a", "", 10, 3, 227 << 10, 65536, false, true, true },
-	{ "sm_120a", "", 12, 0, 99 << 10, 65536, false, false, true }
+	{ "sm_80", "compute_80", 8, 0, COST_SHARED_80, 65536,
+	  false, false, false },
+	{ "sm_86", "compute_86", 8, 6, COST_SHARED_SMALL, 65536,
+	  false, false, false },
+	{ "sm_89", "compute_89", 8, 9, COST_SHARED_SMALL, 65536,
+	  false, false, true },
+	{ "sm_90a", "", 9, 0, COST_SHARED_90, 65536,
+	  true, false, true },
+	{ "sm_100a", "", 10, 0, COST_SHARED_90, 65536,
+	  false, true, true },
+	{ "sm_103a", "", 10, 3, COST_SHARED_90, 65536,
+	  false, true, true },
+	{ "sm_120a", "", 12, 0, COST_SHARED_SMALL, 65536,
+	  false, false, true }
 };
 
 const struct cu_arch *

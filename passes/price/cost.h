@@ -204,11 +204,16 @@ double cost_contraction_among_us(const struct target_device *d,
 double cost_contraction_summed_us(const struct target_device *d,
 				  const struct cost_contraction *x, uint32_t n,
 				  uint32_t at);
-/* The rate at which kernels that decode read weights and keys. */
+/* The rate at which kernels that decode read weights and keys; and the weights
+ * of that contraction. */
 double cost_read_bytes_us(const struct target_device *d);
+double cost_weight_bytes_us(const struct target_device *d,
+			    const struct cost_contraction *x);
 /* A kernel that reads weights so long, at that rate, and computes so long. */
 double cost_read_us(const struct target_device *d, double read_us,
 		    double math_us);
+/* FLOPs of one unit in a microsecond that mma.sync reaches at most. */
+double cost_sync_flops_us(const struct target_device *d, enum target_rate r);
 struct cost cost_attention(const struct target_device *d,
 			   const struct cost_attention *x);
 /*
@@ -238,8 +243,11 @@ struct cost_keys {
 	double bytes;		/* that are read of each key, with its value */
 	/* by kernels of this compiler for a GPU (cost_single_keys): rows of
 	 * tiles for a query and kv head; how often scores are computed; bytes
-	 * that items leave and that are read again.  0: by others */
-	double rows, scores, left;
+	 * that items leave and that are read again; bytes of a key that
+	 * multiprocessors load, with those that other items of the query load
+	 * again.  0: by others */
+	double rows, scores, left, loaded;
+	double beside;		/* parts of the step's other queries */
 	enum target_rate rate;
 };
 
@@ -267,6 +275,9 @@ struct cost_single {
 	/* values are the first numbers of keys, as of latents */
 	bool within;
 	bool exact;		/* numbers of more than 16 bits */
+	bool slopes;		/* of heads, as alibi's */
+	/* of the shared memory of a block; 0: as much as it needs */
+	int64_t shared_bytes;
 };
 
 /* The scratch of its items: each of a query has a slot.  In bytes from the
@@ -281,30 +292,53 @@ struct cost_single_scratch {
 	int64_t bytes;
 };
 
+/*
+ * Shared memory of a block, in bytes, without the 1 KiB that the driver
+ * reserves: CUDA C++ Programming Guide, "Technical Specifications per Compute
+ * Capability".
+ */
+enum {
+	COST_SHARED_80 = 163 << 10,
+	COST_SHARED_90 = 227 << 10,	/* and later ones of servers */
+	COST_SHARED_SMALL = 99 << 10	/* of sm_86, sm_89 and sm_120 */
+};
+
+/* By the name of an architecture; 0: not known. */
+int64_t cost_shared_bytes(const char *arch);
+/* Keys of a tile where keys are in parts, the same for blocks of queries and
+ * single ones; 0: no tile fits. */
+int64_t cost_single_tile_keys(const struct cost_single *x);
+/* Whether single queries have kernels: else all are in blocks. */
+bool cost_single_fits(const struct cost_single *x);
 /* Keys of a part of a query that sees so many. */
 int64_t cost_part_keys(int64_t keys);
 /* Parts of the columns of results; and all columns of these. */
 int64_t cost_single_outs(const struct cost_single *x);
 int64_t cost_single_cols(const struct cost_single *x);
-/* Whether warps that make parts of the columns may share scores; else each
- * computes them. */
+/* Whether warps that make parts of the columns share scores, beside two tiles
+ * of keys; else each computes them. */
 bool cost_single_is_wide(const struct cost_single *x);
 /* Whether no query is in a block of queries. */
 bool cost_single_is_always(const struct cost_single *x, bool wide);
-/* Tiles of 16 heads of an item, at most. */
+/* Tiles of 16 heads of an item: as many as fit. */
 int64_t cost_single_tiles(const struct cost_single *x, bool wide);
 /* Items for so many multiprocessors, more than which have all parts of a query
  * each. */
 int64_t cost_single_items(int64_t units);
 struct cost_single_scratch
 cost_single_scratch(const struct cost_single *x, bool always);
-/* The launches of such a step, taken to be wide if it may be; the scratch of
- * all its kernels; and how often it computes scores. */
+/* The launches of such a step; the scratch of all its kernels; and how often it
+ * computes scores. */
 double cost_single_launches(const struct cost_single *x);
 double cost_single_bytes(const struct cost_single *x);
 double cost_single_scores(const struct cost_single *x);
-/* Says how sequences that decode are computed on a device of so many
- * multiprocessors: rows, scores and left. */
+/* Parts of the keys of so many queries that see so many each. */
+double cost_single_parts(double queries, double keys);
+/* Whether products are by mma.sync on any device: no faster instruction reads
+ * rows through an index.  Exact ones are by no matrix unit. */
+bool cost_single_is_sync(const struct cost_single *x);
+/* Says how single queries are computed on a device of so many multiprocessors:
+ * rows, scores, left and loaded; `beside` is read. */
 void cost_single_keys(const struct cost_single *x, int64_t units,
 		      struct cost_keys *k);
 

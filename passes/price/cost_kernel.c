@@ -497,6 +497,25 @@ cost_read_bytes_us(const struct target_device *d)
 }
 
 /*
+ * Weights of 16 and 32 bits that lie in rows, of which a CPU reads several at
+ * once, come in at that part of the rate of panels, which lie as they are read:
+ * of GB/s of a core for one row, 0.71 on Zen 4 and 0.84 on Sapphire Rapids, and
+ * by code for x86-64-v4 and v3 0.89 and 0.8 (docs/codegen.md; bench/serve/rows
+ * with and without -r).
+ */
+#define CPU_ROWS_READ 0.8
+
+double
+cost_weight_bytes_us(const struct target_device *d,
+		     const struct cost_contraction *x)
+{
+	bool in_rows = target_is_cpu(d) && x->m <= CPU_FEW_ROWS &&
+		       !x->panels && x->stored_bytes == 0;
+
+	return cost_read_bytes_us(d) * (in_rows ? CPU_ROWS_READ : 1);
+}
+
+/*
  * A CPU's core waits for memory with the instructions that compute, as far as
  * it does not see past them, so a part of the shorter time comes on top.  A GPU
  * has other warps meanwhile.
@@ -562,11 +581,22 @@ attention_rate(const struct target_device *d, const struct cost_attention *x)
 #define SM80_CYCLE_FLOPS 2048
 #define SM80_ATTENTION_EFF 0.58
 
+/* A device whose units multiply no faster than those of sm_80 has no other
+ * instruction. */
+double
+cost_sync_flops_us(const struct target_device *d, enum target_rate r)
+{
+	double own = cost_flops_us(d, r) / (double)d->units;
+
+	return own < 1.01 * SM80_CYCLE_FLOPS * d->clock_mhz ? own
+		: fmin(own * NARROW, SYNC_FLOPS * d->clock_mhz);
+}
+
 /*
  * FLOPs of one unit in a microsecond.  A kernel with the instructions of sm_80
- * gets NARROW of a later device.  One that was tiled and scheduled for sm_80
- * takes the cycles of sm_80 on any later device: its speed grows with units and
- * clock alone.
+ * gets what these reach on a later device.  One that was tiled and scheduled
+ * for sm_80 takes the cycles of sm_80 on any later device: its speed grows with
+ * units and clock alone.
  */
 static double
 attention_flops_us(const struct target_device *d,
@@ -580,8 +610,8 @@ attention_flops_us(const struct target_device *d,
 	if (own < 1.01 * sm80) {
 		return own * eff;
 	}
-	return x->dated ? sm80 * SM80_ATTENTION_EFF
-			: own * eff * (x->narrow ? NARROW : 1);
+	return x->dated ? sm80 * SM80_ATTENTION_EFF : eff *
+	       (x->narrow ? cost_sync_flops_us(d, attention_rate(d, x)) : own);
 }
 
 /* The time of all blocks on all units; `products` contractions per pair. */

@@ -71,14 +71,26 @@ uneven(const struct target_device *d, const struct cost_keys *x)
 	return ceil(n / units) * units / n;
 }
 
-/* Numbers of a CPU's keys are widened to f32, whatever they are. */
+/* Numbers of a CPU's keys are widened to f32, whatever they are.  This
+ * compiler's kernels multiply them by mma.sync on a GPU. */
 static double
 flops_us(const struct target_device *d, const struct cost_keys *x)
 {
-	bool is_cpu = target_is_cpu(d);
+	enum target_rate rate = target_is_cpu(d) ? TARGET_FP32 : x->rate;
 
-	return cost_flops_us(d, is_cpu ? TARGET_FP32 : x->rate) *
+	return (x->rows > 0 ? cost_sync_flops_us(d, rate) * (double)d->units
+			    : cost_flops_us(d, rate)) *
 	       (d->keys_eff > 0 ? d->keys_eff : d->attention_eff);
+}
+
+/* Until multiprocessors have loaded all tiles, which come from the L2 cache
+ * where several items read the same keys. */
+static double
+load_us(const struct target_device *d, const struct cost_keys *x)
+{
+	return x->loaded <= 0 || d->matrix_feed <= 0 ? 0
+		: x->sequences * x->keys * x->loaded /
+		  (d->matrix_feed * d->clock_mhz * (double)d->units);
 }
 
 struct cost
@@ -89,7 +101,8 @@ cost_keys(const struct target_device *d, const struct cost_keys *x)
 	struct cost c = { 0 };
 
 	c.memory_us = (keys * x->bytes + x->left) / cost_read_bytes_us(d);
-	c.math_us = keys * flops_of_key(d, x) * uneven(d, x) / flops_us(d, x);
+	c.math_us = fmax(keys * flops_of_key(d, x) * uneven(d, x) /
+			 flops_us(d, x), load_us(d, x));
 	c.us = fmax(c.memory_us, c.math_us) +
 	       shown * fmin(c.memory_us, c.math_us);
 	return c;

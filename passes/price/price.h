@@ -255,6 +255,15 @@ int64_t price_copy_bytes(const struct pricing *p, const struct kernel *k,
  * in the last wave of tiles alone. */
 bool price_has_own_tail(const struct price_traits *t,
 			const struct target_device *d);
+/* Whether kernels of such a contraction, not of experts, do so. */
+bool price_cuts_tail(const struct price_traits *t,
+		     const struct target_device *d,
+		     const struct cost_contraction *x);
+/* What follows the products of llmc's own kernel of a contraction x, of which
+ * rate and own_tail are read; shares: it shares a launch. */
+struct cost_put price_put(struct ir_module *m, const struct target_device *d,
+			  const struct kernel *k,
+			  const struct cost_contraction *x, bool shares);
 /* Whether contractions of one launch take less there than a launch of each;
  * code generation and prices both ask. */
 bool price_shares_launch(const struct pricing *p, const struct kernel *k);

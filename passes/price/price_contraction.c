@@ -223,6 +223,13 @@ suits_own_tail(const struct cost_contraction *x)
 	       x->n >= LEAST_DIM && x->k >= LEAST_DIM;
 }
 
+bool
+price_cuts_tail(const struct price_traits *t, const struct target_device *d,
+		const struct cost_contraction *x)
+{
+	return suits_own_tail(x) && price_has_own_tail(t, d);
+}
+
 struct cost_contraction
 price_dot(const struct pricing *p, const struct kernel *k)
 {
@@ -238,8 +245,7 @@ price_dot(const struct pricing *p, const struct kernel *k)
 	if (k->work->dot.groups > 1) {
 		share_rows(p, k, n, &x);
 	} else if (!ir_is(n->op, IRF_INDEXED)) {	/* not of experts */
-		x.own_tail = suits_own_tail(&x) &&
-			price_has_own_tail(p->traits, &p->t->device);
+		x.own_tail = price_cuts_tail(p->traits, &p->t->device, &x);
 	}
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);
@@ -279,31 +285,33 @@ set_copies(const struct pricing *p, const struct kernel *k,
  * multiprocessor has begin together, and so end together.  Of 8 bits a thread
  * of sm_90a has two registers for a sum, so tiles of both are small, and those
  * of teams in turns smaller than pays. */
-static void
-set_put(struct pricing *p, const struct kernel *k, bool shares,
-	struct cost_contraction *x)
+struct cost_put
+price_put(struct ir_module *m, const struct target_device *d,
+	  const struct kernel *k, const struct cost_contraction *x, bool shares)
 {
-	bool threads = strcmp(p->t->device.arch, "sm_90a") != 0;
-	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+	bool threads = strcmp(d->arch, "sm_90a") != 0;
+	const struct ir_node *n = price_main_node(m, k, IRF_CONTRACTS,
 						 IRF_PAIRS);
+	struct cost_put put = { 0 };
 
-	if (!price_ours(p->traits) || !price_has_kernels(&p->t->device)) {
-		return;
+	if (!price_has_kernels(d)) {
+		return put;
 	}
 	if (!x->own_tail) {
-		x->put.slots = price_more_slots(p->m, k,
+		put.slots = price_more_slots(m, k,
 			ir_is(n->op, IRF_INDEXED) && n->op != IR_DOT_TO
 			? PRICE_PUT_ROWS : PRICE_PUT_TILES, false);
-		return;
+		return put;
 	}
-	x->put.slots = price_more_slots(p->m, k, PRICE_PUT_TEAMS, shares);
-	x->put.boxes = !threads && x->rate != TARGET_FP8 &&
-		       price_adds_boxes(p->m, k, shares);
-	x->put.warps_slots = price_warps_slots(p->m, k, shares);
-	x->put.beside = threads ? COST_BESIDE_THREAD
+	put.slots = price_more_slots(m, k, PRICE_PUT_TEAMS, shares);
+	put.boxes = !threads && x->rate != TARGET_FP8 &&
+		    price_adds_boxes(m, k, shares);
+	put.warps_slots = price_warps_slots(m, k, shares);
+	put.beside = threads ? COST_BESIDE_THREAD
 		: x->rate == TARGET_FP8 ? COST_BESIDE_NONE
-		: x->put.warps_slots > 0 ? COST_BESIDE_WARPS
+		: put.warps_slots > 0 ? COST_BESIDE_WARPS
 		: COST_BESIDE_TURNS;
+	return put;
 }
 
 /* ---- launches of several ---- */
@@ -481,7 +489,9 @@ price_contraction_kernel(struct pricing *p, const struct kernel *k,
 
 	set_copies(p, k, &x);
 	shares = shares_launch(p, k, &x);
-	set_put(p, k, shares, &x);
+	if (price_ours(p->traits)) {
+		x.put = price_put(p->m, &p->t->device, k, &x, shares);
+	}
 	f->kernels += !(shares && kernel_follows(k));
 	us = price_products(p, k, shares, &x, f);
 	price_extra_bytes(p, k, &x, shares, us, f);

@@ -127,6 +127,10 @@ struct serve_item {
 	double weight_bytes;	/* of an element; 0: no operand is a weight */
 	enum serve_stored stored;
 	bool is_cut;		/* slices of the weight are read */
+	/* what follows the products in kernels of a program for a GPU: by the
+	 * copying unit, where they cut k in the last wave alone; by threads
+	 * that copy and multiply */
+	struct cost_put put_unit, put_threads;
 	/* SERVE_DOT, SERVE_MAP: its rows are all keys of the step's sequences,
 	 * which it computes of the cache */
 	bool of_keys;
@@ -141,9 +145,9 @@ struct serve_item {
 	bool latent;
 	double computed, beside;
 	double window;		/* 0: all keys */
-	/* by kernels of a program that llmc makes, not an engine's; of which
-	 * values are the first numbers of keys */
-	bool own, within;
+	bool slopes;		/* of heads, as alibi's */
+	bool own;	/* by kernels of a program that llmc makes, no engine */
+	bool within;	/* values are the first numbers of keys */
 	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side; SERVE_DOT:
 	 * what its maps would move if they were a kernel of their own */
 	struct serve_line bytes;
@@ -311,6 +315,9 @@ struct serve_traffic {
 	 * read no prompt meanwhile; 0: after each */
 	double poll;
 	uint32_t requests;	/* that are simulated */
+	/* of these the first that are left out, and so many that end it: the
+	 * others keep the load what it is until then; 0: all are counted */
+	uint32_t skipped, counted;
 };
 
 /* Of those that ended, in microseconds; lists are sorted. */

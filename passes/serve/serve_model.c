@@ -309,6 +309,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	x->window = (double)ir_attr_int(r->m, n, IR_ATTR_WINDOW, 0);
 	x->rate = price_rate(ir_type(r->m, args[0])->dtype);
 	x->own = r->s->absorbs;
+	x->slopes = ir_attr(r->m, n, IR_ATTR_ALIBI) != NULL;
 	if (ir_attr(r->m, n, IR_ATTR_UNCACHED)) {
 		latent_of(r, region, x);
 		/* what attends to the cache itself has nothing to compute */
@@ -427,6 +428,14 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	x->stored = w ? serve_stored_as(r, w, is_layer) : SERVE_DECLARED;
 	x->is_cut = w && serve_is_cut(r->m, w);
 	x->is_expert = ir_is(n->op, IRF_INDEXED);
+	x->own = r->s->absorbs;
+	if (x->own) {
+		struct cost_contraction c = { .rate = x->rate };
+
+		x->put_threads = price_put(r->m, &r->t->device, k, &c, false);
+		c.own_tail = true;
+		x->put_unit = price_put(r->m, &r->t->device, k, &c, false);
+	}
 	if (k->nodes.n > 1) {	/* two operands and a result, as a gate has */
 		x->bytes = line(3 * k->work->write_bytes,
 				3 * twice->work->write_bytes);

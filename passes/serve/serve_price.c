@@ -9,6 +9,7 @@
 #include "passes/serve/serve.h"
 
 #include "passes/plan/plan.h"
+#include "passes/price/price.h"
 
 #include <math.h>
 
@@ -159,6 +160,30 @@ rounding_us(const struct stepping *s, const struct serve_item *x, double rows,
 			     cost_rate_bytes(rate) / cost_rate_bytes(x->rate));
 }
 
+/*
+ * Of a program for a GPU: how kernels cut the contraction, and what follows its
+ * products.  Sums of a weight in 8 bits are multiplied by the scales of their
+ * columns, which are loaded as vectors of four.
+ */
+static void
+set_own(const struct stepping *s, const struct serve_item *x,
+	struct cost_contraction *c)
+{
+	static const struct price_traits plain;
+
+	if (!x->own || target_is_cpu(&s->t->device)) {
+		return;
+	}
+	c->own_tail = !c->widened && x->groups <= 1 &&
+		      price_cuts_tail(&plain, &s->t->device, c);
+	c->put = c->own_tail ? x->put_unit : x->put_threads;
+	if (c->widened && c->stored_bytes == 1 &&
+	    price_has_kernels(&s->t->device)) {
+		c->put.slots += cost_slots[COSTS_ACCESS] / 4 +
+				cost_slots[COSTS_PLAIN];
+	}
+}
+
 static void
 add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	struct serve_time *out)
@@ -193,8 +218,9 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 		c.batch *= n;
 	}
 	c.m = fmax(c.m, 1);
+	set_own(s, x, &c);
 	weight_us = c.batch * c.n * c.k * stored_bytes(x, s->q) /
-		    s->read_bytes_us;
+		    cost_weight_bytes_us(&s->t->device, &c);
 	moved_us = c.batch * c.m * (c.k * cost_rate_bytes(c.rate) + c.n *
 				    x->out_bytes) / s->read_bytes_us;
 	us = cost_read_us(&s->t->device, weight_us + moved_us,
@@ -267,9 +293,18 @@ is_own(const struct serve_item *x, const struct target_group *t,
 		.keys = (int64_t)step_keys(l, ranks),
 		.heads = (int64_t)x->heads, .kv = (int64_t)x->kv,
 		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within,
-		.exact = cost_rate_bytes(x->rate) > 2
+		.exact = cost_rate_bytes(x->rate) > 2, .slopes = x->slopes,
+		.shared_bytes = cost_shared_bytes(t->device.arch)
 	};
 	return x->own && !target_is_cpu(&t->device);
+}
+
+/* Whether queries of chunks are single ones, too. */
+static bool
+is_all_single(const struct cost_single *x)
+{
+	return cost_single_fits(x) &&
+	       cost_single_is_always(x, cost_single_is_wide(x));
 }
 
 /* What sequences that decode, or prompts, launch alone: of engines keys in
@@ -284,6 +319,15 @@ attention_launches(const struct stepping *s, const struct serve_item *x,
 		return cost_single_launches(&single);
 	}
 	return decodes && !target_is_cpu(&s->t->device) ? 2 : 1;
+}
+
+/* Keys that a query of a chunk sees in the mean. */
+static double
+chunk_keys(const struct serve_item *x, const struct serve_load *l)
+{
+	double queries = l->chunk / fmax(l->prompts, 1);
+
+	return keys_of(x, l->before + (queries + 1) / 2);
 }
 
 static void
@@ -305,6 +349,9 @@ add_decoding(const struct stepping *s, const struct serve_item *x,
 	struct cost c;
 
 	if (is_own(x, s->t, l, s->ranks, &single)) {
+		k.beside = is_all_single(&single)
+			? cost_single_parts(l->chunk / s->ranks,
+					    chunk_keys(x, l)) : 0;
 		cost_single_keys(&single, d->units, &k);
 	}
 	c = cost_keys(d, &k);
@@ -314,6 +361,55 @@ add_decoding(const struct stepping *s, const struct serve_item *x,
 	    s->launch_us);
 }
 
+/*
+ * A chunk whose queries are single ones, each of which loads keys of its own,
+ * and leaves results.  Memory is read once for all of a prompt.
+ */
+static double
+single_prompts_us(const struct stepping *s, const struct serve_item *x,
+		  const struct cost_single *single)
+{
+	const struct serve_load *l = s->load;
+	double prompts = fmax(l->prompts / s->ranks, 1);
+	double queries = fmax(l->chunk / s->ranks, 1);
+	struct cost_keys k = {
+		.sequences = queries, .queries = 1, .keys = chunk_keys(x, l),
+		.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
+		.rate = x->rate,
+		.beside = cost_single_parts(l->decoding / s->ranks,
+					    keys_of(x, l->keys))
+	};
+
+	k.bytes = key_bytes(x, s->q) * prompts *
+		  keys_of(x, l->before + queries / prompts) /
+		  (queries * k.keys);
+	cost_single_keys(single, s->t->device.units, &k);
+	return cost_keys(&s->t->device, &k).us;
+}
+
+/* Blocks of queries, and of a program for a GPU the scores of each part of the
+ * columns of results. */
+static double
+block_prompts_us(const struct stepping *s, const struct serve_item *x,
+		 const struct cost_single *single)
+{
+	const struct serve_load *l = s->load;
+	struct cost_attention a = {
+		.batch = fmax(l->prompts / s->ranks, 1),
+		.heads = x->heads, .kv_heads = x->kv,
+		.head_dim = (x->d * (single ? cost_single_scores(single) : 1) +
+			     x->v) / 2,
+		.causal = true, .window = x->window, .rate = x->rate,
+		.narrow = single && cost_single_is_sync(single)
+	};
+	struct cost c;
+
+	a.queries = fmax(l->chunk / s->ranks / a.batch, 1);
+	a.keys = l->before + a.queries;
+	c = cost_attention(&s->t->device, &a);
+	return c.us - c.launch_us;
+}
+
 static void
 add_prompts(const struct stepping *s, const struct serve_item *x,
 	    struct serve_time *out)
@@ -321,19 +417,10 @@ add_prompts(const struct stepping *s, const struct serve_item *x,
 	const struct serve_load *l = s->load;
 	struct cost_single single;
 	bool own = is_own(x, s->t, l, s->ranks, &single);
-	struct cost_attention a = {
-		.batch = fmax(l->prompts / s->ranks, 1),
-		.heads = x->heads, .kv_heads = x->kv,
-		.head_dim = (x->d * (own ? cost_single_scores(&single) : 1) +
-			     x->v) / 2,
-		.causal = true, .window = x->window, .rate = x->rate
-	};
-	struct cost c;
 
-	a.queries = fmax(l->chunk / s->ranks / a.batch, 1);
-	a.keys = l->before + a.queries;
-	c = cost_attention(&s->t->device, &a);
-	add(out, SERVE_ATTENDING, x->times * (c.us - c.launch_us));
+	add(out, SERVE_ATTENDING, x->times * (own && is_all_single(&single)
+	    ? single_prompts_us(s, x, &single)
+	    : block_prompts_us(s, x, own ? &single : NULL)));
 	/* the same kernels are those of sequences that decode */
 	if (!own || l->decoding <= 0) {
 		add(out, SERVE_LAUNCHES, attention_launches(s, x, false) *

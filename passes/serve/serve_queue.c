@@ -188,7 +188,7 @@ end_requests(struct queueing *q, struct serve_waits *out)
 		const struct serve_request *r = &q->at[pop(q)];
 
 		q->ended++;
-		if (r->first >= 0) {
+		if (r->first >= 0 && r - q->at >= q->t->skipped) {
 			out->ttft[out->n] = r->first - r->came;
 			out->tpot[out->n++] = fmax(q->now - r->first, 0) /
 					      fmax(r->output - 1, 1);
@@ -282,6 +282,7 @@ serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
 {
 	struct queueing *q = arena_alloc(a, sizeof *q);
 	size_t bytes = t->requests * sizeof(double);
+	uint32_t last = t->counted ? t->skipped + t->counted : t->requests;
 
 	q->in = in;
 	q->p = p;
@@ -291,7 +292,7 @@ serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
 	*out = (struct serve_waits){ .ttft = arena_alloc(a, bytes),
 				     .tpot = arena_alloc(a, bytes) };
 	open_queue(q);
-	while (q->ended < t->requests) {
+	while (q->ended < last) {
 		admit(q);
 		if (q->begun < q->admitted) {
 			mixed_step(q);

@@ -472,9 +472,13 @@ misfit(struct searching *s, struct arena *a)
 	}
 }
 
-#define SIMULATED 1000	/* requests, beside those in flight */
+#define SIMULATED 1000	/* requests that count */
 
-/* What the requests of the best plan wait, those of a replica. */
+/*
+ * What the requests of the best plan wait, those of a replica.  Requests that
+ * follow keep it full until the last of them has ended; with a rate it is empty
+ * at first, and fills while twice as many come as are in flight.
+ */
 static void
 add_waits(const struct serve_answer_in *in, struct arena *a,
 	  struct serve_plan *x)
@@ -490,8 +494,12 @@ add_waits(const struct serve_answer_in *in, struct arena *a,
 	};
 	struct serve_program p;
 	struct serve_waits w;
+	uint32_t flying;
 
-	t.requests = SIMULATED + (uint32_t)(q->rate > 0 ? 0 : t.sequences);
+	flying = (uint32_t)fmin(ceil(x->sequences), limit);
+	t.skipped = (q->rate > 0 ? 2 : 1) * flying;
+	t.counted = SIMULATED;
+	t.requests = t.skipped + t.counted + flying;
 	serve_program(in->model, in->target, &x->split, a, &p);
 	p.split = x->split;
 	serve_queue(in, &p, &t, a, &w);

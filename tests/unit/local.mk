@@ -93,6 +93,7 @@ unit_tests += \
 	%D%/serve/t-scarce-serve \
 	%D%/serve/t-scheduler \
 	%D%/serve/t-serve \
+	%D%/serve/t-serve-own \
 	%D%/serve/t-stored \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \
@@ -258,6 +259,7 @@ EXTRA_DIST += \
 	%D%/shared/t-weights-files.h \
 	%D%/serve/t-engine.h \
 	%D%/serve/t-calls.h \
+	%D%/serve/t-serve.h \
 	%D%/serve/t-schemas.h \
 	%D%/serve/t-valid.h \
 	%D%/sim/t-sim.h

@@ -93,23 +93,18 @@ lay_out_heads(struct ca_single *x, int64_t tiles)
 	return choose_stages(x);
 }
 
-/* With warps that share scores: as many heads as fit beside two tiles of
- * keys. */
-static bool
-open_wide(struct ca_single *x)
+/* With as many heads as fit: beside two tiles of keys, if warps share
+ * scores. */
+static void
+open_heads(struct ca_single *x)
 {
-	int64_t n = cost_single_tiles(&x->of, true);
-
 	x->wide = cost_single_is_wide(&x->of);
 	/* slopes of heads take registers, too */
-	x->s.kept = x->wide && x->s.t->alibi <= 0;
-	for (; x->wide && n > 0; n--) {
-		if (lay_out_heads(x, n) && x->stages > 1) {
-			return true;
-		}
+	x->s.kept = x->wide && !x->of.slopes;
+	if (!lay_out_heads(x, cost_single_tiles(&x->of, x->wide)) ||
+	    (x->wide && x->stages < 2)) {
+		die("single queries take more shared memory than is counted");
 	}
-	x->wide = x->s.kept = false;
-	return false;
 }
 
 struct ca_single *
@@ -123,16 +118,24 @@ ca_single_open(const struct ca_forward *s)
 				      .heads = t->heads, .kv = t->kv,
 				      .d = t->d, .v = t->dv,
 				      .within = is_latent(t),
-				      .exact = t->tile == IR_F32 };
+				      .exact = t->tile == IR_F32,
+				      .slopes = t->alibi > 0,
+				      .shared_bytes =
+					      t->k->c->arch->smem_bytes };
 	x->s.form.mt = 1;
 	x->s.form.chunk = 0;
 	x->s.heads = true;
 	x->outs = cost_single_outs(&x->of);
 	x->cols = cost_single_cols(&x->of);
-	if (!open_wide(x) &&
-	    !lay_out_heads(x, cost_single_tiles(&x->of, false))) {
+	if (!cost_single_fits(&x->of)) {
 		return NULL;
 	}
+	if (cost_single_tile_keys(&x->of) != s->form.cols) {
+		die("tiles of %lld keys, where %lld are counted",
+		    (long long)s->form.cols,
+		    (long long)cost_single_tile_keys(&x->of));
+	}
+	open_heads(x);
 	x->always = cost_single_is_always(&x->of, x->wide);
 	x->in = cost_single_scratch(&x->of, x->always);
 	x->scratch = attn_alloc_shared(t->g, x->in.bytes);

@@ -33,6 +33,7 @@ static struct {
 	bool is_planted;
 	char message[1024];	/* of the emulator, if it found it */
 	uint32_t wgmma;		/* grids that ran, and have maps */
+	bool sync;		/* a kernel multiplies by mma.sync */
 } b;
 
 static const char *
@@ -49,6 +50,7 @@ back_open(void)
 	uint32_t r;
 
 	b.nimages = 0;
+	b.sync = false;
 	memset(b.live, 0, sizeof b.live);
 	b.live[0] = 1;
 	for (r = 0; r < s.nranks; r++) {
@@ -92,6 +94,8 @@ back_emit(uint32_t kernel, uint32_t rank)
 			       cu_attention_steps, k, &why)) {
 		fail_msg("%s\n%s", why, s.text);
 	}
+	b.sync |= strstr(k->source, "mma_bf16(") ||
+		  strstr(k->source, "mma_f16(");
 	if (b.cut) {
 		plant(k);
 	}

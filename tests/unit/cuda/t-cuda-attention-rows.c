@@ -201,7 +201,7 @@ ours(int64_t *bytes)
 	return r.out + r.x->query * *bytes;
 }
 
-static char want[16 * 128 * 8];
+static char want[16 * 128 * 16];
 
 /* Runs a step whose query gets what all have to give it. */
 static void
@@ -252,11 +252,16 @@ run_steps(const struct model *m, const struct step *all, int n)
 				 r.x->queries, (long long)r.x->seen,
 				 (long long)r.x->first);
 		}
-		/* its launches and scratch are those that prices count */
+		/* its instructions, launches and scratch are those that prices
+		 * count */
 		x = (struct cost_single){ .queries = r.x->queries,
 			.keys = r.x->keys, .heads = m->heads, .kv = m->kv,
 			.d = m->d, .v = m->v, .within = m->latent,
-			.exact = strcmp(m->dtype, "f32") == 0 };
+			.exact = strcmp(m->dtype, "f32") == 0,
+			.slopes = strstr(m->attrs, "alibi") != NULL,
+			.shared_bytes = cost_shared_bytes(m->arch) };
+		assert_int_equal(b.wgmma, 0);
+		assert_true(b.sync == cost_single_is_sync(&x));
 		assert_true(s.ranks[0].k[0].steps.n ==
 			    cost_single_launches(&x));
 		assert_true((double)s.ranks[0].k[0].shared_bytes ==
@@ -374,6 +379,28 @@ one_long(void **state)
 	assert_int_equal(r.slots, 8);
 	assert_true(runs_same(&all[1]));
 	assert_int_equal(r.slots, 70 + 8);
+}
+
+/* Latents of which two tiles of keys do not fit where one does: queries are
+ * single ones all the same, by warps that do not share scores. */
+static void
+small_memory(void **state)
+{
+	static const struct model latents = { "sm_89", "bf16", "", NULL, 1, 16,
+					      832, 768, false, true };
+	static const struct step all[] = {
+		{ 1, 1400, 0, 0, 1300, ANYWHERE, 0 },
+		{ 20, 1500, 11, BLOCK, 1300, SPREAD, 0 }
+	};
+	struct cost_single x = { .queries = 20, .keys = 1500, .heads = 16,
+				 .kv = 1, .d = 832, .v = 768, .within = true };
+
+	(void)state;
+	assert_true(cost_single_is_wide(&x));
+	x.shared_bytes = cost_shared_bytes("sm_89");
+	assert_false(cost_single_is_wide(&x));
+	assert_true(cost_single_fits(&x));
+	run_steps(&latents, all, 2);
 }
 
 /* NaN of keys and values that single queries do not see, before their first key
@@ -499,6 +526,7 @@ main(void)
 		cmocka_unit_test(many_keys),
 		cmocka_unit_test(exact_latents),
 		cmocka_unit_test(one_long),
+		cmocka_unit_test(small_memory),
 		cmocka_unit_test(beside_bad),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(compiled)

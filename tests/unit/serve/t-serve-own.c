@@ -1,0 +1,184 @@
+/*
+ * What kernels of a program take where they are not those of engines: chunks of
+ * prompts, what follows products; and what requests of an answer wait.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/serve/t-serve.h"
+
+/* Attention of a chunk of a prompt of n positions. */
+static double
+chunk_us(struct served *s, double n, double before)
+{
+	struct serve_load l = { .chunk = n, .prompts = 1, .before = before };
+	struct serve_program p;
+	struct serve_time t;
+
+	program(s, 1, 1, 1, &p);
+	serve_step(&p, &s->target, &s->asked, &l, &t);
+	return t.us[SERVE_ATTENDING];
+}
+
+/* Blocks of a chunk, whose keys an index selects, are multiplied by mma.sync,
+ * which an H100 has something faster than; engines' are not. */
+static void
+test_prompts(void **state)
+{
+	static const char *const targets[] = { "h100x8", "rtx4090x8" };
+	struct cost_attention a = {
+		.batch = 1, .heads = HEADS, .kv_heads = KV, .head_dim = HD,
+		.queries = 512, .keys = 4608, .causal = true,
+		.rate = TARGET_BF16
+	};
+	struct served s;
+	struct cost c;
+	double us[2];
+	int i, own;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		for (own = 0; own < 2; own++) {
+			open_as(&s, MODEL(GQA(""), DENSE), own);
+			assert_true(fe_target(&s.c, targets[i], &s.target));
+			a.narrow = own;
+			c = cost_attention(&s.target.groups.at[0].device, &a);
+			us[own] = chunk_us(&s, 512, 4096);
+			assert_true(fabs(us[own] - LAYERS *
+					 (c.us - c.launch_us)) < 1e-6);
+			ir_ctx_release(&s.c);
+		}
+		assert_true(i ? us[1] == us[0] : us[1] > 1.1 * us[0]);
+	}
+}
+
+/* The text with numbers of so many digits replaced. */
+static char *
+replaced(char *text, const char *from, const char *to)
+{
+	char *at = strstr(text, from);
+
+	assert_true(at && strlen(from) == strlen(to));
+	memcpy(at, to, strlen(to));
+	return text;
+}
+
+/* Queries of a chunk of latents are single ones, which leave results of all
+ * heads; of a short prompt that is what takes longest. */
+static void
+test_prompts_of_latents(void **state)
+{
+	char text[] = MODEL(MLA, DENSE);
+	double bytes = 128 * 2 * (256 + ROT), us;
+	struct served s;
+
+	(void)state;
+	replaced(text, "hidden = 256, heads = 8", "hidden = 256, heads =16");
+	replaced(text, "rank = 64", "rank =256");
+	open_model(&s, text);
+	bytes += 2 * 4 * 128 * 16 * (256 + 2.0);
+	us = bytes / cost_read_bytes_us(&s.target.groups.at[0].device);
+	assert_true(fabs(chunk_us(&s, 128, 0) - LAYERS * us) < 1e-6 * us);
+	assert_true(chunk_us(&s, 128, 65536) > 10 * LAYERS * us);
+	ir_ctx_release(&s.c);
+}
+
+/* Of contractions with epilogues and without them, in one step. */
+static double
+products_us(struct served *s, bool own, bool keeps_epilogues, double rows)
+{
+	struct serve_load l = { .decoding = rows, .keys = 1024 };
+	struct serve_program p;
+	struct serve_time t;
+	uint32_t i, k;
+
+	program(s, 1, 1, 1, &p);
+	for (i = 0; i < p.nparts; i++) {
+		for (k = 0; k < p.part[i].items.n; k++) {
+			struct serve_item *x = &p.part[i].items.at[k];
+
+			assert_true(x->own == own || x->work == SERVE_MAP ||
+				    x->work == SERVE_COMM);
+			if (!keeps_epilogues) {
+				x->put_unit.slots = x->put_threads.slots = 0;
+			}
+		}
+	}
+	serve_step(&p, &s->target, &s->asked, &l, &t);
+	return t.us[SERVE_WEIGHTS] + t.us[SERVE_CONTRACTIONS];
+}
+
+/* Epilogues, as of a gate, take their time after products of widened weights,
+ * whose kernels copy and multiply by the same threads; engines have none. */
+static void
+test_epilogues(void **state)
+{
+	static const struct serve_format int8 = { "int8", 1, 1 };
+	static const char *const targets[] = { "h100x8", "rtx4090x8" };
+	double with, without;
+	struct served s;
+	int i, own;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		for (own = 0; own < 2; own++) {
+			open_as(&s, MODEL(GQA(""), DENSE), own);
+			assert_true(fe_target(&s.c, targets[i], &s.target));
+			s.asked.weights = &int8;
+			with = products_us(&s, own, true, 65536);
+			without = products_us(&s, own, false, 65536);
+			assert_true(own ? with > 1.02 * without
+					: with == without);
+			ir_ctx_release(&s.c);
+		}
+	}
+}
+
+/* What the requests of an answer wait in the queue is what its plan says in the
+ * mean: however many are in flight, others follow those that end. */
+static void
+test_load(void **state)
+{
+	struct served s;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+				      .asked = &s.asked };
+	struct serve_answer x;
+	struct serve_plan *b = &x.best;
+	double in_flight, rate;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	serve_search(&in, &s.c.perm, &x);
+	assert_true(x.fits && b->sequences > 2000);
+	assert_true(b->tpot_p99_us >= b->tpot_p50_us);
+	assert_true(fabs(b->tpot_p50_us / b->tpot_us - 1) < 0.05);
+	/* half of the most, at random: what each waits, times the rate, is in
+	 * flight (Little's law) */
+	rate = b->requests_s / 2;
+	s.asked.rate = rate;
+	serve_search(&in, &s.c.perm, &x);
+	assert_true(x.fits);
+	in_flight = rate * (b->ttft_p50_us + s.asked.output *
+			    b->tpot_p50_us) / 1e6 /
+		    (double)b->split.replicas;
+	assert_true(fabs(in_flight / b->sequences - 1) < 0.2);
+	ir_ctx_release(&s.c);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_prompts),
+		cmocka_unit_test(test_prompts_of_latents),
+		cmocka_unit_test(test_epilogues),
+		cmocka_unit_test(test_load)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
