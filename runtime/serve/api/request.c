@@ -66,7 +66,7 @@ static const struct field fields[] = {
 	{ "spaces_between_special_tokens", BOTH, IGNORED, 0, 0, 0 },
 	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
 	{ "include_reasoning", CHAT, ALWAYS, 0, 0, 0 },
-	{ "add_special_tokens", TEXT, ALWAYS, 0, 0, 0 },
+	{ "add_special_tokens", TEXT, FLAG, AT(framed), 0, 0 },
 	/* a template has what begins a conversation */
 	{ "add_special_tokens", CHAT, REFUSED, 0, 0, 0 },
 	{ "add_generation_prompt", CHAT, FLAG, AT(begins), 0, 0 },
@@ -85,6 +85,7 @@ static const struct field fields[] = {
 	{ "allowed_token_ids", BOTH, REFUSED, 0, 0, 0 },
 	{ "return_token_ids", BOTH, REFUSED, 0, 0, 0 },
 	{ "return_tokens_as_token_ids", BOTH, REFUSED, 0, 0, 0 },
+	{ "return_token_strs", BOTH, REFUSED, 0, 0, 0 },
 };
 
 #define NFIELDS (sizeof fields / sizeof *fields)
@@ -456,6 +457,9 @@ check_request(struct request_reader *x)
 			 rt_request_conversation(x))) {
 		return false;
 	}
+	if (!r->framed && !rt_request_unframe(x)) {
+		return false;
+	}
 	if ((int64_t)r->nprompts * r->n > RT_REQUEST_ANSWERS) {
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "%zu prompts and "
 			"'n' = %lld are more than %d answers", r->nprompts,
@@ -502,7 +506,7 @@ rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
 		.j = { .text = body, .len = n, .err = err } };
 
 	*r = (struct rt_request){ .chat = chat, .n = 1, .most = -1,
-		.begins = true,
+		.begins = true, .framed = true,
 		.draw = rt_draw_plain(),
 		.tools = { .several = true,
 			   .json.alloc = rt_alloc_or_libc(NULL) },

@@ -37,6 +37,7 @@ struct rt_tools {
 struct rt_request {
 	bool chat;		/* messages, not prompts */
 	bool stream, usage, echo, ignore_eos, logprobs;
+	bool framed;		/* texts come after what begins documents */
 	bool usage_so_far;	/* each event of a stream has the counts */
 	bool keeps_stop;	/* the text that ends it is a part of it */
 	/* of a conversation: the prompt ends with what begins an answer; or an
@@ -63,6 +64,7 @@ struct rt_request {
 	/* prompt i is ids[ends[i - 1]] .. ids[ends[i] - 1] */
 	struct rt_ids ids;
 	size_t ends[RT_REQUEST_ANSWERS], nprompts;
+	bool is_text[RT_REQUEST_ANSWERS];	/* not tokens */
 	struct rt_text text;	/* of prompts that are echoed */
 	size_t text_ends[RT_REQUEST_ANSWERS];
 	/* stops, the model, messages and names of tools point into it */

@@ -71,7 +71,11 @@ read_text_prompt(struct request_reader *x)
 		return rt_json_fail(&x->j, err.status, x->start, "%s",
 				    err.message);
 	}
-	return end_prompt(x, before, s, n);
+	if (!end_prompt(x, before, s, n)) {
+		return false;
+	}
+	x->r->is_text[x->r->nprompts - 1] = true;
+	return true;
 }
 
 static bool
@@ -135,6 +139,30 @@ rt_request_prompts(struct request_reader *x)
 		}
 	}
 	return x->j.status == RT_OK;
+}
+
+bool
+rt_request_unframe(struct request_reader *x)
+{
+	struct rt_ids before = { .alloc = rt_alloc_or_libc(NULL) };
+	struct rt_request *r = x->r;
+	size_t from = 0, to = 0, n, i;
+
+	if (!rt_encode_before(x->codec->tokenizer, &before)) {
+		rt_ids_release(&before);
+		return rt_request_no_memory(x);
+	}
+	for (i = 0; i < r->nprompts; i++) {
+		from += r->is_text[i] ? before.n : 0;
+		n = r->ends[i] - from;
+		memmove(r->ids.at + to, r->ids.at + from,
+			n * sizeof *r->ids.at);
+		from = r->ends[i];
+		r->ends[i] = to += n;
+	}
+	r->ids.n = to;
+	rt_ids_release(&before);
+	return true;
 }
 
 /* ---- messages ---- */

@@ -69,6 +69,8 @@ bool rt_request_check_tools(struct request_reader *x);
 bool rt_request_ids(struct request_reader *x, struct rt_ids *out);
 /* A text, tokens, or a list of either. */
 bool rt_request_prompts(struct request_reader *x);
+/* Takes from texts what was put before them, once all fields are read. */
+bool rt_request_unframe(struct request_reader *x);
 bool rt_request_messages(struct request_reader *x);
 /* Makes the prompt of the messages. */
 bool rt_request_conversation(struct request_reader *x);

@@ -524,6 +524,51 @@ test_lengths(void **state)
 	}
 }
 
+/* What a tokenizer puts before documents is before each text or before none;
+ * it is never before tokens. */
+static void
+test_framed(void **state)
+{
+	static const struct {
+		const char *more;
+		size_t n, ends[3];
+		uint32_t first, third;
+	} cases[] = {
+		{ "", 6, { 2, 4, 6 }, 1, 7 },
+		{ ", \"add_special_tokens\": true", 6, { 2, 4, 6 }, 1, 7 },
+		{ ", \"add_special_tokens\": false", 4, { 1, 3, 4 }, 0, 8 },
+	};
+	const char *top = getenv("top_srcdir");
+	struct rt_error err = { .message = "" };
+	struct rt_codec c;
+	char path[1024], body[256];
+	struct rt_request q;
+	size_t i, k;
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/tests/data/tokenizers/llama2.json",
+		 top ? top : ".");
+	assert_int_equal(rt_codec_open(&c, path, "none", 600, &err), RT_OK);
+	for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(body, sizeof body, "{\"prompt\": [\"a\", [7, 8], "
+			 "\"a\"]%s}", cases[i].more);
+		assert_int_equal(rt_request_read(&q, false, body, strlen(body),
+						 &c, &err), RT_OK);
+		assert_int_equal(q.ids.n, cases[i].n);
+		for (k = 0; k < 3; k++) {
+			assert_int_equal(q.ends[k], cases[i].ends[k]);
+		}
+		if (cases[i].first) {
+			assert_int_equal(q.ids.at[0], cases[i].first);
+		} else {
+			assert_int_equal(q.ids.at[0], q.ids.at[3]);
+		}
+		assert_int_equal(q.ids.at[2], cases[i].third);
+		rt_request_release(&q);
+	}
+	rt_codec_close(&c);
+}
+
 /* Any byte of a body may be another one: no reader goes astray. */
 static void
 test_damaged_requests(void **state)
@@ -778,6 +823,7 @@ main(void)
 		cmocka_unit_test(test_templates),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_framed),
 		cmocka_unit_test(test_damaged_requests),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_objects),
