@@ -26,6 +26,7 @@ struct rt_exchange {
 	struct rt_service *service;
 	struct rt_reply *reply;
 	struct rt_exchange *next;
+	pthread_cond_t news;	/* of its client's thread */
 	bool added;		/* its sequences are the scheduler's */
 	bool left;		/* its client is gone, or has it all */
 	size_t taken;		/* bytes of the reply */
@@ -38,7 +39,7 @@ struct rt_service {
 	struct rt_scheduler *scheduler;
 	pthread_mutex_t lock;
 	pthread_cond_t work;	/* of the thread that computes */
-	pthread_cond_t news;	/* of clients' threads */
+	pthread_condattr_t clock;
 	bool has_lock, ending;
 	struct rt_exchange *first;
 	int64_t nexchanges, nwaiting;	/* nwaiting: not added yet */
@@ -153,15 +154,20 @@ random_number(void)
 static bool
 open_lock(struct rt_service *s)
 {
-	pthread_condattr_t a;
-
-	s->has_lock = pthread_condattr_init(&a) == 0 &&
-		      pthread_condattr_setclock(&a, CLOCK_MONOTONIC) == 0 &&
+	s->has_lock = pthread_condattr_init(&s->clock) == 0 &&
+		      pthread_condattr_setclock(&s->clock,
+						CLOCK_MONOTONIC) == 0 &&
 		      pthread_mutex_init(&s->lock, NULL) == 0 &&
-		      pthread_cond_init(&s->work, &a) == 0 &&
-		      pthread_cond_init(&s->news, &a) == 0;
-	pthread_condattr_destroy(&a);
+		      pthread_cond_init(&s->work, &s->clock) == 0;
 	return s->has_lock;
+}
+
+static void
+free_exchange(struct rt_exchange *x)
+{
+	rt_reply_free(x->reply);
+	pthread_cond_destroy(&x->news);
+	free(x);
 }
 
 enum rt_status
@@ -200,13 +206,12 @@ rt_service_free(struct rt_service *s)
 	rt_scheduler_free(s->scheduler);
 	while ((x = s->first)) {
 		s->first = x->next;
-		rt_reply_free(x->reply);
-		free(x);
+		free_exchange(x);
 	}
 	if (s->has_lock) {
 		pthread_mutex_destroy(&s->lock);
 		pthread_cond_destroy(&s->work);
-		pthread_cond_destroy(&s->news);
+		pthread_condattr_destroy(&s->clock);
 	}
 	free(s);
 }
@@ -303,6 +308,12 @@ rt_service_submit(struct rt_service *s, struct rt_request *request,
 		free(x);
 		return RT_SUBMIT_FAILED;
 	}
+	if (pthread_cond_init(&x->news, &s->clock) != 0) {
+		rt_reply_free(x->reply);
+		free(x);
+		rt_no_memory(err, NULL);
+		return RT_SUBMIT_FAILED;
+	}
 	x->service = s;
 	x->reply->user = x;
 	x->submitted = now_s();
@@ -310,8 +321,7 @@ rt_service_submit(struct rt_service *s, struct rt_request *request,
 	result = admit(s, x, err);
 	pthread_mutex_unlock(&s->lock);
 	if (result != RT_SUBMITTED) {
-		rt_reply_free(x->reply);
-		free(x);
+		free_exchange(x);
 		return result;
 	}
 	*out = x->reply;
@@ -329,7 +339,7 @@ rt_service_take(struct rt_service *s, struct rt_reply *r, char *to,
 	pthread_mutex_lock(&s->lock);
 	while (!gone && !r->ended &&
 	       (!r->request.stream || r->out.n == x->taken)) {
-		wait_for(s, &s->news, LOOK_S);
+		wait_for(s, &x->news, LOOK_S);
 		if (!r->ended && r->out.n == x->taken) {
 			pthread_mutex_unlock(&s->lock);
 			gone = is_gone(user);
@@ -476,10 +486,25 @@ look_at_exchanges(struct rt_service *s)
 		if (x->left) {
 			*at = x->next;
 			s->nexchanges--;
-			rt_reply_free(x->reply);
-			free(x);
+			free_exchange(x);
 		} else {
 			at = &x->next;
+		}
+	}
+}
+
+/* Wakes the threads that have something to send, and no others: of answers that
+ * are no streams there is nothing until they end. */
+static void
+tell_clients(struct rt_service *s)
+{
+	struct rt_exchange *x;
+
+	for (x = s->first; x; x = x->next) {
+		const struct rt_reply *r = x->reply;
+
+		if (r->ended || (r->request.stream && r->out.n > x->taken)) {
+			pthread_cond_signal(&x->news);
 		}
 	}
 }
@@ -535,7 +560,7 @@ rt_service_run(struct rt_service *s, struct rt_error *err)
 		look_at_exchanges(s);
 		if (is_busy(s)) {
 			status = rt_scheduler_step(s->scheduler, err);
-			pthread_cond_broadcast(&s->news);
+			tell_clients(s);
 			since = now_s();
 		} else if (s->ending) {
 			break;
@@ -547,7 +572,7 @@ rt_service_run(struct rt_service *s, struct rt_error *err)
 			break;
 		}
 	}
-	pthread_cond_broadcast(&s->news);
+	tell_clients(s);
 	pthread_mutex_unlock(&s->lock);
 	return status;
 }
@@ -560,7 +585,7 @@ rt_service_wait_left(struct rt_service *s)
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		look_at_exchanges(s);
-		pthread_cond_broadcast(&s->news);
+		tell_clients(s);
 		if (s->nexchanges == 0 || now_s() > until) {
 			break;
 		}
