@@ -4,15 +4,18 @@
  */
 #include "runtime/emulate/emulate_inner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- a block's barriers ---- */
 
+enum { OF_CLUSTER = -1 };	/* in the place of a barrier's number */
+
 /*
- * Named ones are .aligned: all lanes of a warp come to them together (PTX ISA,
- * "bar, barrier"), where each thread comes to __syncthreads for itself.  Lanes
- * that have waited apart, in a loop of one of them, only do if they have met
- * since.
+ * Named ones, and that of a cluster, are .aligned: all lanes of a warp come to
+ * them together (PTX ISA, "bar, barrier" and "barrier.cluster"), where each
+ * thread comes to __syncthreads for itself.  Lanes that have waited apart, in a
+ * loop of one of them, only do if they have met since.
  */
 static void
 come(struct rt_emu *e, struct emu_task *t, int id)
@@ -22,10 +25,14 @@ come(struct rt_emu *e, struct emu_task *t, int id)
 
 	if (w->came[i] == 0) {
 		w->alone[i] = t->alone;
-	} else if (id > 0 && w->alone[i] != t->alone) {
-		emu_fail(e, "barrier %d: this lane has waited %u times since "
-			 "its warp met, another one %u times: sync_warp comes "
-			 "before", id, t->alone, w->alone[i]);
+	} else if (id != 0 && w->alone[i] != t->alone) {
+		char at[16];
+
+		snprintf(at, sizeof at, "barrier %d", id);
+		emu_fail(e, "%s: this lane has waited %u times since its warp "
+			 "met, another one %u times: sync_warp comes before",
+			 id == OF_CLUSTER ? "cluster_arrive" : at, t->alone,
+			 w->alone[i]);
 	}
 	w->came[i] = (w->came[i] + 1) % 32;
 	t->alone = 0;
@@ -196,6 +203,7 @@ emu_cluster_arrive(void)
 	if (t->cluster_arrived) {
 		emu_fail(e, "cluster_arrive again, without a cluster_wait");
 	}
+	come(e, t, OF_CLUSTER);
 	t->cluster_arrived = true;
 	t->num[3] = (unsigned)e->cluster_phase;
 	emu_check_cluster(e, false);

@@ -98,6 +98,7 @@ KERNEL(words, 32, 1, struct clean_args)
 	if (TID == 0) {
 		((u32 *)a.at[1])[cluster_rank()] = x;
 	}
+	sync_warp();
 	cluster_sync();
 }
 
@@ -271,5 +272,6 @@ KERNEL(hopper, 160, 1, struct clean_args)
 			tma_wait_read(0);
 		}
 	}
+	sync_warp();
 	cluster_sync();
 }

@@ -931,6 +931,21 @@ KERNEL(other_arrives_late, 32, 1, struct fault_args)
 		tc_commit_multi(smem_addr(SMEM), 3);
 		mbar_wait(smem_addr(SMEM), 0);
 	}
+	sync_warp();
+	cluster_sync();
+}
+
+/* A lane has waited, and has not met the others since. */
+KERNEL(lane_comes_alone, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM);
+
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		fence_mbar_init();
+		mbar_arrive(bar);
+		mbar_wait(bar, 0);
+	}
 	cluster_sync();
 }
 

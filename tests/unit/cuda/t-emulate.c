@@ -192,6 +192,8 @@ static const struct fault {
 	{ "other_not_ready", 32, 2, "there is no mbarrier at 0" },
 	{ "other_arrives_late", 32, 2, "has not waited at the mbarrier at 0, "
 	  "where another block's products arrive" },
+	{ "lane_comes_alone", 32, 2, "cluster_arrive: this lane has waited 0 "
+	  "times since its warp met, another one 1 times" },
 	{ "word_read_early", 32, 2, "thread 0: reads 0 of shared memory, which "
 	  "a copy still fills" },
 	{ "word_not_counted", 32, 2, "the mbarrier at 8" },
