@@ -110,11 +110,34 @@ set_numbers(struct ca_forward *s, const char *const to[3],
 	cu_close(f, 4);
 }
 
+/* Numbers in shared memory are apart by the threads.  Loops over one number
+ * after another are not unrolled: with as many stores as numbers the loop over
+ * keys had 29 of 1,665 issue slots and 25 registers more. */
+static void
+begin_shared(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	long long apart = (long long)s->threads;
+
+	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)sums_at(s));
+	cu_line(f, "all[i * %lld] = %s;", apart, CA_LEAST);
+	cu_line(f, "}");
+	cu_line(f, "for (int i = %lld; i < %lld; i++) {",
+		(long long)sums_at(s),
+		(long long)(results_at(s) + s->form.mt * s->form.out / 2));
+	cu_line(f, "all[i * %lld] = 0;", apart);
+	cu_line(f, "}");
+}
+
 void
 ca_parts_begin(struct ca_forward *s)
 {
 	const char *const all[] = { most_of(s), sum_of(s), result_of(s) };
 
+	if (!s->kept) {
+		begin_shared(s);
+		return;
+	}
 	set_numbers(s, all, (const char *const[]){ CA_LEAST, "0", "0" });
 }
 
