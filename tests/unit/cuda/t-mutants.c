@@ -9,6 +9,9 @@
  * MUTANTS=3, which is the default: so many, drawn by MUTANTS_SEED or by the
  * day.  T_CUDA_DUMP=FOLDER/ keeps their texts.
  *
+ * DROPPED=all or DROPPED=NAME: of all kernels, or of a case's, each wait,
+ * fence, barrier and commit is dropped in turn, or each DROPPED_EACH-th.
+ *
  * Rows of the cases `gaps` and `gaps_maps` lie apart; in the latter maps are
  * wrong, which are no text: see tc.maps.
  */
@@ -110,6 +113,60 @@ replace(struct tc *c, struct buf *b, const struct mutant *m)
 	return any;
 }
 
+/* What a place is where threads, copies or products are waited for, or ordered:
+ * a statement that begins with a call of one of these. */
+static const char *const waits[] = {
+	"sync_block(", "sync_warp(", "sync_named(", "mbar_wait(",
+	"fence_async(", "fence_mbar_init(", "launch_wait(", "cluster_sync(",
+	"cluster_arrive(", "cluster_wait(", "cp_async_commit(",
+	"cp_async_wait(", "tma_commit(", "tma_wait(", "tma_wait_read(",
+	"wg_fence(", "wg_commit(", "wg_wait(", "tc_commit(",
+	"tc_commit_multi(", "tc_fence_before(", "tc_fence_after(", "tc_wait(",
+	"tc_wait_st(", "count_wait(", "count_next("
+};
+
+static bool
+is_place(const char *line)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+		if (strncmp(line, waits[i], strlen(waits[i])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Drops that place of a text, of which so many came before; true: it was there.
+ * It is said which one, as the lines around it. */
+static bool
+drop(struct tc *c, struct buf *b, int *before, int place)
+{
+	const char *text = buf_text(b), *line = text, *last = text, *end;
+	struct buf out;
+
+	for (; *line; last = line, line = end + 1) {
+		const char *at = line + strspn(line, "\t");
+
+		end = strchr(line, '\n');
+		if (!end) {
+			break;
+		}
+		if (!is_place(at) || (*before)++ != place) {
+			continue;
+		}
+		end = strchr(at, ';');
+		printf("%.*s", (int)(strchr(end + 2, '\n') - last), last);
+		fflush(stdout);
+		buf_init(&out, &c->a);
+		buf_printf(&out, "%.*s%s", (int)(at - text), text, end);
+		*b = out;
+		return true;
+	}
+	return false;
+}
+
 /* This process ends by SIGXCPU, without a core, if a kernel does not end. */
 static void
 limit_time(void)
@@ -131,12 +188,13 @@ plant_maps(struct tc *c, const struct mutant *m)
 	return c->maps != TC_MAPS_RIGHT;
 }
 
-/* m NULL: as it is. */
+/* m NULL: as it is, but for a place that is dropped, if one is. */
 static void
-run_case(const struct case_of *x, const struct mutant *m)
+run_case(const struct case_of *x, const struct mutant *m, int place)
 {
 	struct cg_tiling in = { .list = true };
-	bool any = !m;
+	bool any = !m && place < 0;
+	int before = 0;
 	const char *dump = getenv("T_CUDA_DUMP");
 	struct tc c;
 	uint32_t i;
@@ -163,6 +221,9 @@ run_case(const struct case_of *x, const struct mutant *m)
 	for (i = 0; m && i < TC_SOURCES; i++) {
 		any |= replace(&c, &c.source[i], m);
 	}
+	for (i = 0; place >= 0 && !any && i < TC_SOURCES; i++) {
+		any = drop(&c, &c.source[i], &before, place);
+	}
 	if (!any || c.refused) {
 		_exit(GONE);
 	}
@@ -172,8 +233,8 @@ run_case(const struct case_of *x, const struct mutant *m)
 
 /* Its exit status, and what it wrote. */
 static int
-run_apart(const struct case_of *x, const struct mutant *m, char *said,
-	  size_t most)
+run_apart(const struct case_of *x, const struct mutant *m, int place,
+	  char *said, size_t most)
 {
 	int ends[2], status = 0;
 	size_t n = 0;
@@ -189,7 +250,7 @@ run_apart(const struct case_of *x, const struct mutant *m, char *said,
 		dup2(ends[1], STDOUT_FILENO);
 		close(ends[0]);
 		limit_time();
-		run_case(x, m);
+		run_case(x, m, place);
 	}
 	close(ends[1]);
 	while ((got = read(ends[0], said + n, most - 1 - n)) > 0) {
@@ -230,7 +291,7 @@ static int
 try_mutant(const struct mutant *m)
 {
 	static char said[1 << 16];
-	int status = run_apart(case_of(m), m, said, sizeof said);
+	int status = run_apart(case_of(m), m, -1, said, sizeof said);
 	bool found = status != 0 && status != GONE && strstr(said, m->says);
 
 	printf("%s\t%s\t", found ? "found" : "MISSED", m->name);
@@ -249,13 +310,54 @@ static int
 try_case(const struct case_of *x)
 {
 	static char said[1 << 16];
-	int status = run_apart(x, NULL, said, sizeof said);
+	int status = run_apart(x, NULL, -1, said, sizeof said);
 
 	if (status != 0) {
 		printf("%s is wrong as it is, exit status %d: %s\n", x->name,
 		       status, said);
 	}
 	return status != 0;
+}
+
+/* Drops a place: 0: it was seen, 1: not, -1: there is none. */
+static int
+try_place(const struct case_of *x, int place)
+{
+	static char said[1 << 16];
+	int status = run_apart(x, NULL, place, said, sizeof said);
+
+	if (status == GONE) {
+		return -1;
+	}
+	printf("%s\t%s\t%d\t", status ? "seen" : "UNSEEN", x->name, place);
+	print_text(status ? strchr(said, '\n') : said);
+	printf("\n");
+	fflush(stdout);
+	return status == 0;
+}
+
+/* Of each case, or of one, each place in turn, or some.  That a kernel's own
+ * run shows no lack is no failure: docs/cuda.md says of which that is known. */
+static int
+try_places(const char *name)
+{
+	const char *of = getenv("DROPPED_EACH");
+	int each = of ? atoi(of) : 1, n = 0, unseen = 0, r, place;
+	uint32_t i;
+
+	for (i = 0; i < CASES; i++) {
+		if (strcmp(name, "all") != 0 &&
+		    strcmp(cases[i].name, name) != 0) {
+			continue;
+		}
+		for (place = (int)t_day() % each;
+		     (r = try_place(&cases[i], place)) >= 0; place += each) {
+			unseen += r;
+			n++;
+		}
+	}
+	printf("%d places, %d unseen\n", n, unseen);
+	return n == 0;
 }
 
 /* Those of a case, or of all. */
@@ -304,10 +406,13 @@ try_some(long n)
 int
 main(void)
 {
-	const char *which = getenv("MUTANTS");
+	const char *which = getenv("MUTANTS"), *of = getenv("DROPPED");
 
 	if (!rt_emu_possible()) {
 		return 77;
+	}
+	if (of) {
+		return try_places(of);
 	}
 	return which && !isdigit((unsigned char)*which) ? try_all(which)
 		: try_some(which ? atol(which) : 3);
