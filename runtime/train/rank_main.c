@@ -329,6 +329,23 @@ say_rank(const struct rt_plan *p, const struct rt_world *w,
 	return err->status;
 }
 
+/* Runs the command, after which all ranks wait for each other. */
+static enum rt_status
+run_to_end(struct rt_run *r, struct rt_comm *comm, const struct rt_options *o,
+	   struct rt_error *err)
+{
+	enum rt_status status = run_command(r, o, err);
+
+	if (status == RT_OK) {
+		status = rt_comm_barrier(comm, "the end", err);
+	}
+	if (status == RT_OK && !wrote_all()) {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "standard output "
+				 "cannot be written");
+	}
+	return status;
+}
+
 /* Runs the command on this rank; on failure the other ranks get the reason,
  * which is printed before: whoever learns it can rely on that. */
 static enum rt_status
@@ -373,14 +390,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 				     rt_options_seed(o, p), err);
 	}
 	if (status == RT_OK) {
-		status = run_command(r, o, err);
-	}
-	if (status == RT_OK) {
-		status = rt_comm_barrier(comm, "the end", err);
-	}
-	if (status == RT_OK && !wrote_all()) {
-		status = rt_fail(err, RT_IO, RT_NOWHERE, "standard output "
-				 "cannot be written");
+		status = run_to_end(r, comm, o, err);
 	}
 	if (status != RT_OK) {
 		say_rank(p, w, comm, err);

@@ -449,6 +449,29 @@ check_bench(struct option_reader *r)
 	return RT_OK;
 }
 
+/* Checks options about checkpoints and files of weights. */
+static enum rt_status
+check_stored(struct option_reader *r)
+{
+	const struct rt_options *o = r->o;
+
+	if ((o->every || o->async || (o->resume && !o->resume_path)) &&
+	    !o->checkpoint) {
+		return WRONG(r, "no folder for checkpoints is given: "
+			     "--checkpoint FOLDER");
+	}
+	if ((o->allow_missing || o->renames.n > 0) && !o->weights) {
+		return WRONG(r, "--%s is of weights from a file: give "
+			     "--weights PATH", o->allow_missing ?
+			     "allow-missing" : "rename");
+	}
+	if (o->resume && o->weights) {
+		return WRONG(r, "--resume and --weights both say where "
+			     "weights come from: give one");
+	}
+	return RT_OK;
+}
+
 /* Checks combinations of options. */
 static enum rt_status
 check_options(struct option_reader *r)
@@ -473,19 +496,8 @@ check_options(struct option_reader *r)
 			     "--%sdata FILE..", o->command == E ? "" :
 			     "eval-");
 	}
-	if ((o->every || o->async || (o->resume && !o->resume_path)) &&
-	    !o->checkpoint) {
-		return WRONG(r, "no folder for checkpoints is given: "
-			     "--checkpoint FOLDER");
-	}
-	if ((o->allow_missing || o->renames.n > 0) && !o->weights) {
-		return WRONG(r, "--%s is of weights from a file: give "
-			     "--weights PATH", o->allow_missing ?
-			     "allow-missing" : "rename");
-	}
-	if (o->resume && o->weights) {
-		return WRONG(r, "--resume and --weights both say where "
-			     "weights come from: give one");
+	if (check_stored(r) != RT_OK) {
+		return r->err->status;
 	}
 	if (o->command & (S | G) && !o->prompt == !o->prompt_file) {
 		return WRONG(r, "%s to continue: give --prompt TEXT or "
