@@ -145,7 +145,8 @@ setting_word(struct lower *l, const struct setting_row *r, const char *word,
 		return true;
 	}
 	if (r->kind == SETTING_TEXT) {
-		diag_error(l->diags, at, "`%s` is a name or a text", r->key);
+		diag_error(l->diags, at, "`%s` is a name, or a text in quotes",
+			   r->key);
 		return false;
 	}
 	diag_near_init(&near, word ? word : "");
