@@ -133,10 +133,14 @@ END
 grep -qx '    "plans_left_open": 0,' out || bad 'plan.json: plans left open'
 grep -qx '    "gap": 0' out || bad 'plan.json: gap of a whole search'
 # Ways that save little have more temporary bytes: that a rank of three stages
-# is full is proved with both.
-run --target h100x8x64 --explain=search \
-	--pin schedule=interleaved,interleave=3,pp=16 "$examples/deepseek-v3.llm"
-grep -q ": a gap of 0.0%\$" out || bad 'gap of several stages on a rank'
+# is full is proved with both.  It takes as long as all else here.
+if today 3; then
+	run --target h100x8x64 --explain=search \
+		--pin schedule=interleaved,interleave=3,pp=16 \
+		"$examples/deepseek-v3.llm"
+	grep -q ": a gap of 0.0%\$" out ||
+		bad 'gap of several stages on a rank'
+fi
 # Where fewer plans fit than are wanted, nothing is walked over twice: 123 plans
 # are priced in three walks and three more looks at what came close.
 run --target h100x8 --explain=search --top=20 \
