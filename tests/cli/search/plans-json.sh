@@ -36,6 +36,8 @@ replays()
 }
 
 replays 8 h100x4 "$model"
+# with dropout, whose masks are no operands of an epilogue's expressions
+replays 6 h100x8 "$examples/gpt-block.llm"
 # What is placed for one number of data ranks is priced for all of them.
 replays 3 h100x8x4 "$examples/mixtral-8x7b.llm" \
 	--pin ep=4,zero=1,microbatch=2
