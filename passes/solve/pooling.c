@@ -127,7 +127,18 @@ set_level(const struct pooling_state *s, const struct pooling_way *x,
 	}
 }
 
-/* Finds which stages are alike, and all levels. */
+static int
+by_size(const void *a, const void *b)
+{
+	const struct pooling_level *x = a, *y = b;
+
+	return x->size > y->size ? -1 : x->size < y->size;
+}
+
+/*
+ * Finds which stages are alike, and all levels, the largest first: so pools of
+ * a set come in the order of their time.
+ */
 static void
 find_levels(struct pooling_state *s)
 {
@@ -146,6 +157,7 @@ find_levels(struct pooling_state *s)
 			set_level(s, &of[i].at[w], &s->levels[s->nlevels++]);
 		}
 	}
+	qsort(s->levels, s->nlevels, sizeof *s->levels, by_size);
 }
 
 /* ---- pools ---- */
