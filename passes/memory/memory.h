@@ -93,6 +93,7 @@ struct memory_carry {
 	value_id init, param, made, result;
 	uint32_t depth;		/* repeats around the repeat */
 	uint32_t at[2];		/* buffers, plus 1 */
+	uint32_t last;		/* where an iteration last reads the old one */
 	int shift;
 	bool first_here, last_here;
 };

@@ -64,7 +64,8 @@ add_carries(struct carry_work *c)
 			.repeat = (node_id)(n - w->m->nodes.at),
 			.init = ir_args(w->m, n)[k],
 			.param = r->params.at[k], .made = r->results.at[k],
-			.result = n->result + k, .depth = c->outer->depth
+			.result = n->result + k, .depth = c->outer->depth,
+			.last = w->last[r->params.at[k]]
 		};
 		bool saved = is_saved(w, x.param, c->outer->depth);
 

@@ -150,23 +150,56 @@ piece_carried(const struct memory *mem, struct arena *a)
 	return is;
 }
 
-/* Temporary values of a function without what repeats carry. */
+/* Temporary values of a function, of what repeats carry only the first. */
 struct inside {
 	const struct piece_sharding *w;
 	const struct memory *mem;
 	const bool *carried;
+	/* by buffer, from 1: see find_firsts */
+	const uint32_t *until;
 	uint32_t from, to;	/* the function's buffers */
 	struct memory_block *block;
 	struct piece_bytes *to_piece;	/* by piece */
 };
 
+/* Sets the step until which a value is alive, if it is one of these. */
 static bool
-is_inside(const struct inside *x, uint32_t i)
+is_inside(const struct inside *x, uint32_t i, uint32_t *to)
 {
 	const struct memory_buffer *b = &x->mem->buffers.at[i];
 
+	*to = x->carried[i + 1] ? x->until[i + 1] : b->to;
 	return b->kind == MEMORY_TEMPS && b->stage != UINT32_MAX &&
-	       !x->carried[i + 1];
+	       (!x->carried[i + 1] || *to > b->from);
+}
+
+/*
+ * What backward's layers carry comes from another function, as a temp that no
+ * iteration writes to: so one layer alone has it, too, until it reads it last.
+ * By buffer, from 1: that step; 0: there is none.
+ */
+static uint32_t *
+find_firsts(const struct piece_sharding *w, const struct memory *mem,
+	    struct arena *a)
+{
+	uint32_t *until = arena_alloc(a, (mem->buffers.n + 1) * sizeof *until);
+	uint32_t i;
+
+	for (i = 0; i < mem->carries.n; i++) {
+		const struct memory_carry *c = &mem->carries.at[i];
+		const struct memory_buffer *b;
+
+		if (!c->at[0] || c->depth > 0 ||
+		    mem->value[c->init].buffer != c->at[0]) {
+			continue;
+		}
+		b = &mem->buffers.at[c->at[0] - 1];
+		if (b->stage != UINT32_MAX &&
+		    b->func != w->r.of_stage[b->stage][SCHED_F]) {
+			until[c->at[0]] = c->last;
+		}
+	}
+	return until;
 }
 
 /* Whether kernels run in parts, which depends on the number of sequences. */
@@ -190,7 +223,7 @@ static void
 set_grown(const struct inside *x, uint32_t step, struct piece_bytes *to)
 {
 	const struct memory_buffer *first = &x->mem->buffers.at[x->from];
-	uint32_t i;
+	uint32_t i, until;
 
 	to->inside_grows = to->inside_stays = 0;
 	if (has_parts(x->mem->kernels[first->func]->top)) {
@@ -199,7 +232,8 @@ set_grown(const struct inside *x, uint32_t step, struct piece_bytes *to)
 	for (i = x->from; i < x->to; i++) {
 		const struct memory_buffer *b = &x->mem->buffers.at[i];
 
-		if (is_inside(x, i) && b->from <= step && b->to >= step) {
+		if (is_inside(x, i, &until) && b->from <= step &&
+		    until >= step) {
 			struct grown grown = grown_bytes(x->w, b);
 
 			to->inside_grows += grown.grows;
@@ -213,15 +247,15 @@ add_inside(struct inside *x, struct arena *a)
 {
 	const struct memory_buffer *first = &x->mem->buffers.at[x->from];
 	struct piece_bytes *to;
-	uint32_t n = 0, i, step;
+	uint32_t n = 0, i, step, until;
 	double bytes;
 
 	for (i = x->from; i < x->to; i++) {
 		const struct memory_buffer *b = &x->mem->buffers.at[i];
 
-		if (is_inside(x, i)) {
+		if (is_inside(x, i, &until)) {
 			x->block[n++] = (struct memory_block){
-				b->bytes * b->items, b->from, b->to, 0
+				b->bytes * b->items, b->from, until, 0
 			};
 		}
 	}
@@ -236,9 +270,9 @@ add_inside(struct inside *x, struct arena *a)
 }
 
 /*
- * Sets the temporary bytes of each piece without what repeats carry.  A stage
- * with one layer has all of them alive at once, too: how many iterations there
- * are changes only where, and how long, what they carry lies.
+ * Sets the temporary bytes of each piece, of what repeats carry only the first.
+ * A stage with one layer has all of them alive at once, too: how many
+ * iterations there are changes only where, and how long, what they carry lies.
  */
 static void
 set_inside(const struct piece_sharding *w, const struct memory *mem,
@@ -249,6 +283,7 @@ set_inside(const struct piece_sharding *w, const struct memory *mem,
 	struct inside x = { .w = w, .mem = mem, .to_piece = to };
 
 	x.carried = piece_carried(mem, a);
+	x.until = find_firsts(w, mem, a);
 	x.block = arena_alloc(a, (n + 1) * sizeof *x.block);
 	while (x.to < n) {
 		x.from = x.to;

@@ -132,6 +132,11 @@ schedules run as a schedule
 END
 grep -qx '    "plans_left_open": 0,' out || bad 'plan.json: plans left open'
 grep -qx '    "gap": 0' out || bad 'plan.json: gap of a whole search'
+# What backward's layers begin with is alive in a stage of one layer, too: with
+# it no choice is taken that its arena has no memory for.
+run --target h100x8x8 --explain=search \
+	--pin schedule=interleaved,interleave=5,pp=16 "$examples/llama-2-70b.llm"
+grep -q ": a gap of 0.0%\$" out || bad 'gap with stages of one layer'
 # Ways that save little have more temporary bytes: that a rank of three stages
 # is full is proved with both.  It takes as long as all else here.
 if today 3; then
