@@ -98,12 +98,10 @@ trial_chosen_bytes(const struct trial_rank *f, bool made)
 	for (i = 0; i < f->n; i++) {
 		uint32_t stage = f->of[i], choice = x->choice[stage];
 
-		if (choice && made) {
+		if (made || !choice) {
 			trial_stage_bytes(x, stage, &f->keeps[i]);
 		} else {
-			f->keeps[i] = choice
-				? trial_ways_of(f, stage)->keeps[choice]
-				: x->plain[stage];
+			f->keeps[i] = trial_ways_of(f, stage)->keeps[choice];
 		}
 	}
 	return trial_rank_bytes(x, f->rank, f->keeps);
