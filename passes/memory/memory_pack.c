@@ -15,7 +15,7 @@
 
 /* Times that the highest block of an order is moved at most: so many, and as
  * many as compare about so many blocks; and of all orders once more, as many as
- * compare so many. */
+ * compare so many, if these are more times. */
 #define MIN_LIFTS 6
 #define LIFT_STEPS 1000000
 #define MORE_STEPS 10000000
@@ -221,14 +221,14 @@ sort(struct pack *p, enum rule rule, struct key *keys)
  * as many steps (Brent's cycle detection).
  */
 static void
-lift(struct pack *p, uint64_t steps, int64_t bound)
+lift(struct pack *p, uint64_t most, int64_t bound)
 {
-	uint64_t n = steps / ((uint64_t)p->n * p->n), i, keep = 1;
+	uint64_t keep = 1, i;
 	size_t bytes = p->n * sizeof *p->order;
 	int64_t kept_bytes = 0;
 	uint32_t at;
 
-	for (i = 1; i <= n + MIN_LIFTS && p->best_bytes > bound; i++) {
+	for (i = 1; i <= most && p->best_bytes > bound; i++) {
 		for (at = 0; p->order[at] != p->highest; at++) {
 		}
 		memmove(p->order + 1, p->order, at * sizeof *p->order);
@@ -251,19 +251,21 @@ static void
 search(struct pack *p, struct arena *a)
 {
 	struct key *keys = arena_alloc_raw(a, 2 * p->n * sizeof *keys);
-	uint32_t i, step;
+	uint64_t pairs = (uint64_t)p->n * p->n;
+	uint64_t few = MIN_LIFTS + LIFT_STEPS / pairs;
+	uint64_t more = MIN_LIFTS + MORE_STEPS / pairs;
+	uint32_t rounds = more > few ? 3 : 2, i, step;
 	int64_t bound = memory_bound(a, p->b, p->n, &step);
 
 	p->best_bytes = INT64_MAX;
 	p->order = arena_alloc(a, p->n * sizeof *p->order);
 	p->kept = arena_alloc(a, p->n * sizeof *p->kept);
 	p->placed = arena_alloc(a, p->n * sizeof *p->placed);
-	for (i = 0; i < 3 * NRULES && p->best_bytes > bound; i++) {
+	for (i = 0; i < rounds * NRULES && p->best_bytes > bound; i++) {
 		sort(p, (enum rule)(i % NRULES), keys);
 		try_order(p);
 		if (i >= NRULES) {
-			lift(p, i < 2 * NRULES ? LIFT_STEPS : MORE_STEPS,
-			     bound);
+			lift(p, i < 2 * NRULES ? few : more, bound);
 		}
 	}
 }
