@@ -13,6 +13,7 @@ struct serve_request {
 	double came, first;
 	double left;		/* of its prompt */
 	double part;		/* of it in the last step */
+	double late;		/* its batch passes the stages, in a round */
 	double output;		/* tokens that it answers */
 	double ends;		/* the step that makes its last token */
 };
@@ -190,7 +191,8 @@ end_requests(struct queueing *q, struct serve_waits *out)
 		q->ended++;
 		if (r->first >= 0 && r - q->at >= q->t->skipped) {
 			out->ttft[out->n] = r->first - r->came;
-			out->tpot[out->n++] = fmax(q->now - r->first, 0) /
+			out->tpot[out->n++] = fmax(q->now + r->late -
+						   r->first, 0) /
 					      fmax(r->output - 1, 1);
 		}
 		if (q->t->rate <= 0 && q->timed < q->t->requests) {
@@ -202,9 +204,9 @@ end_requests(struct queueing *q, struct serve_waits *out)
 
 /*
  * Until the first token of a request that has `part` of a round's prompt
- * tokens.  Prompts are in the batches that begin after they came, but each in
- * one, as far as that takes it: this batch has no fewer, and passes all stages.
- * That others have fewer shortens the round, not its way.
+ * tokens, if one batch takes it.  Prompts are in the batches that begin after
+ * they came: this batch has no fewer, and passes all stages.  That others have
+ * fewer shortens the round, not its way.
  */
 static double
 first_us(struct queueing *q, double decoding, double tokens, double part)
@@ -213,6 +215,16 @@ first_us(struct queueing *q, double decoding, double tokens, double part)
 
 	return cycle_us(q, decoding, fmax(tokens, pp * fmin(part,
 			q->t->chunk / pp)));
+}
+
+/* What its last batch begins later than its first: of more tokens than one
+ * batch takes each batch that follows has a part. */
+static double
+late_us(const struct queueing *q, double round_us, double part)
+{
+	double pp = (double)q->p->split.pp;
+
+	return fmax(ceil(part * pp / q->t->chunk) - 1, 0) / pp * round_us;
 }
 
 /*
@@ -240,8 +252,9 @@ mixed_step(struct queueing *q)
 	q->step += q->t->prompts_first ? 0 : 1;
 	q->looked = q->step;
 	for (i = from; i < q->admitted && q->at[i].left <= 0; i++) {
-		q->at[i].first = began + first_us(q, decoding, tokens,
-						  q->at[i].part);
+		q->at[i].late = late_us(q, q->now - began, q->at[i].part);
+		q->at[i].first = began + q->at[i].late +
+				 first_us(q, decoding, tokens, q->at[i].part);
 		q->at[i].ends = q->step + ceil((q->at[i].output - 1) /
 					       serve_step_tokens(
 					       q->in->asked));

@@ -170,6 +170,29 @@ test_load(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Chunks of a prompt are in as many batches, which follow each other in the
+ * stages: at a load a prompt has its token no sooner than alone, and what
+ * requests wait for it is what the plan says. */
+static void
+test_chunks(void **state)
+{
+	struct served s;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+		.asked = &s.asked,
+		.pins = { .split = { .tp = 1, .pp = 4 }, .sequences = 64,
+			  .chunk = 128 } };
+	struct serve_answer x;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	serve_search(&in, &s.c.perm, &x);
+	assert_true(x.fits && s.asked.prompt == 6 * 128);
+	assert_true(x.best.ttft_p50_us > x.best.alone_ttft_us);
+	assert_true(fabs(x.best.ttft_p50_us / x.best.ttft_us - 1) < 0.1);
+	assert_true(fabs(x.best.tpot_p50_us / x.best.tpot_us - 1) < 0.05);
+	ir_ctx_release(&s.c);
+}
+
 int
 main(void)
 {
@@ -177,7 +200,8 @@ main(void)
 		cmocka_unit_test(test_prompts),
 		cmocka_unit_test(test_prompts_of_latents),
 		cmocka_unit_test(test_epilogues),
-		cmocka_unit_test(test_load)
+		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_chunks)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
