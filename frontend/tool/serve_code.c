@@ -470,7 +470,8 @@ drv_serve_ranks(struct driver *d, struct ir_module *m,
  * What kernels leave for each other is known when they are emitted, and only
  * then what the cache can have.  If the user did not say how many slots there
  * are, the answer becomes that of the same split where so many fewer fit as
- * were too many.  False: that has no cache for a request.
+ * were too many; other splits keep their place beside it.  False: that has no
+ * cache for a request.
  */
 static bool
 answer_with_less(const struct serve_build *s, const struct ir_module *of,
@@ -478,6 +479,7 @@ answer_with_less(const struct serve_build *s, const struct ir_module *of,
 {
 	const struct serve_memory *m = &x->best.memory;
 	struct serve_answer_in in = *s->in;
+	struct serve_answer all;
 	double fewer = s->over > 0 && s->made.cache > 0
 		? ceil(s->over / (s->made.cache / s->made.slots) /
 		       DRV_SERVE_UNIT) * DRV_SERVE_UNIT : 0;
@@ -489,17 +491,21 @@ answer_with_less(const struct serve_build *s, const struct ir_module *of,
 	asked->workspace = m->free - m->weights -
 			   (s->made.slots - fewer) * m->token /
 			   (double)serve_apart(&x->best.split);
-	in.asked = asked;
-	in.pins.split = x->best.split;
+	asked->made = x->best.split;
+	serve_search(&in, &s->d->ctx.perm, &all);
+	in.pins.split = asked->made;
 	serve_search(&in, &s->d->ctx.perm, x);
+	x->tried = all.tried;
+	x->ncurve = all.ncurve;
+	memcpy(x->curve, all.curve, sizeof all.curve);
 	return x->fits && drv_find_serve_host(s->d, of, &in, x);
 }
 
 bool
 drv_serve_code(struct driver *d, struct ir_module *m,
-	       const struct serve_answer_in *in, struct serve_answer *x)
+	       const struct serve_answer_in *in, struct serve_asked *asked,
+	       struct serve_answer *x)
 {
-	struct serve_asked asked = *in->asked;
 	int64_t slots = INT64_MAX, had;
 	struct ir_module *copy;
 	struct serve_build s;
@@ -507,14 +513,14 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 
 	do {
 		s = (struct serve_build){ .d = d, .target = in->target,
-			.context = (int64_t)asked.context, .in = in, .x = x };
+			.context = (int64_t)asked->context, .in = in, .x = x };
 		d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
 		copy = ir_copy(m, &d->ctx);
 		had = slots;
 		ok = make_step(d, copy, in, &x->best) && add_steps(&s, copy) &&
 		     compile(&s, copy);
 		slots = drv_serve_size(copy, "slots");
-	} while (!ok && slots < had && answer_with_less(&s, m, &asked, x));
+	} while (!ok && slots < had && answer_with_less(&s, m, asked, x));
 	if (!ok && d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, s.at, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");

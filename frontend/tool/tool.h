@@ -81,9 +81,11 @@ struct serve_plan;
 
 /* Compiles m, which is as it was read, as that answer says; false after
  * errors.  Where the program needs more memory than was foreseen, the answer
- * becomes that of fewer slots; it has what the program has. */
+ * becomes that of fewer slots; it has what the program has, and `asked`, which
+ * `in` has, says how much that is. */
 bool drv_serve_code(struct driver *d, struct ir_module *m,
-		    const struct serve_answer_in *in, struct serve_answer *x);
+		    const struct serve_answer_in *in, struct serve_asked *asked,
+		    struct serve_answer *x);
 /* The same, but that it prints the rank programs of its largest step. */
 bool drv_serve_ranks(struct driver *d, struct ir_module *m,
 		     const struct serve_answer_in *in,

@@ -314,8 +314,11 @@ drv_serve(struct driver *d, struct ir_module *m)
 	if (drv_wants(d, "ranks")) {
 		return drv_serve_ranks(d, unsplit, &in, &x);
 	}
-	if (unsplit && !drv_serve_code(d, unsplit, &in, &x)) {
+	if (unsplit && !drv_serve_code(d, unsplit, &in, &q, &x)) {
 		return false;
+	}
+	if (why_not && q.workspace > 0) {
+		search_other(d, in, &pins, &other);
 	}
 	print_answer(d, &in, &x, why_not);
 	if (!unsplit) {

@@ -26,6 +26,17 @@ struct serve_format {
 	double head_bytes;	/* outside of layers; 0: as declared */
 };
 
+/*
+ * How the model is split.  A replica has tp * ep * pp devices.  Along ep ranks
+ * have the experts together.  Of their sequences each has its own and computes
+ * attention for these alone, as published engines do; or all have the same
+ * ones, as those of a program that llmc makes.
+ */
+struct serve_split {
+	int64_t tp, pp, ep, replicas;
+	bool is_shared;		/* the same sequences on all ranks along ep */
+};
+
 /* What is asked for: the settings of a serve block. */
 struct serve_asked {
 	double prompt, output;	/* tokens of a request, in the mean */
@@ -66,20 +77,10 @@ struct serve_asked {
 	 * of tokens, to draw one; 0: none */
 	double sorted;
 	double usd_h;		/* rent of a device; 0: not known */
-	/* bytes of a device that the program was found to need beside its
-	 * weights and its cache, where that is more than was foreseen */
+	/* bytes of a device that the program of this split was found to need
+	 * beside its weights and its cache; 0: no more than was foreseen */
 	double workspace;
-};
-
-/*
- * How the model is split.  A replica has tp * ep * pp devices.  Along ep ranks
- * have the experts together.  Of their sequences each has its own and computes
- * attention for these alone, as published engines do; or all have the same
- * ones, as those of a program that llmc makes.
- */
-struct serve_split {
-	int64_t tp, pp, ep, replicas;
-	bool is_shared;		/* the same sequences on all ranks along ep */
+	struct serve_split made;
 };
 
 /* Keys of a split that are given; 0: any. */

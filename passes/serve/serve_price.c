@@ -794,6 +794,16 @@ part_scratch(const struct serve_part *part, const struct target *t,
 	return most;
 }
 
+/* Whether it is known what the program of that split needs. */
+static bool
+is_made(const struct serve_asked *q, const struct serve_split *s)
+{
+	const struct serve_split *m = &q->made;
+
+	return q->workspace > 0 && s->tp == m->tp && s->pp == m->pp &&
+	       s->ep == m->ep && s->replicas == m->replicas;
+}
+
 void
 serve_memory(const struct serve_program *p, const struct target *t,
 	     const struct serve_asked *q, const struct serve_load *load,
@@ -820,7 +830,10 @@ serve_memory(const struct serve_program *p, const struct target *t,
 		scratch = fmax(scratch,
 			       part_scratch(&p->part[i], t, load, ranks));
 	}
-	out->workspace = fmax(out->workspace + scratch, q->workspace);
+	out->workspace += scratch;
+	if (is_made(q, &p->split)) {
+		out->workspace = fmax(out->workspace, q->workspace);
+	}
 	for (stage = 0; stage < p->split.pp; stage++) {
 		double weights = 0, token = 0, tokens;
 

@@ -35,6 +35,18 @@ short=$(sed -n 's/^memory .* workspace \([0-9.]*\),.*/\1/p' answer)
 made=$(sed -n 's/^  *of a device .* workspace \([0-9.]*\),.*/\1/p' answer)
 [ "$short" = "$made" ] || fail "a workspace of $made GB, and $short foreseen"
 
+# Other splits that were tried are still there, and what --why-not has is no
+# better for not knowing what the program needs.
+sed 's/ffn = 32768/ffn = 65536/' wide.llm >wider.llm
+"$LLMC" target rtx4090x2 | sed 's/memory = 24;/memory = 1.02;/' >two.target
+run --serve --target ./two.target wider.llm
+foreseen2=$(sed -n 's/^cache *\([0-9]*\) tokens.*/\1/p' out)
+run --serve --draft --target ./two.target --why-not tp=2 wider.llm -o two
+grep -q '^split  *tp=2, the best of 2$' out || fail 'splits that were tried'
+[ "$(sed -n 's/^cache *\([0-9]*\) tokens.*/\1/p' out)" -lt "$foreseen2" ] ||
+	fail 'two devices had room'
+grep -q '^tokens/s of a device .* +0.0%$' out || fail 'the same split twice'
+
 # As many as the user says are not made fewer.
 ends 1 'the program that serves cannot be made' --serve --draft \
 	--target ./full.target --workload slots="$foreseen" wide.llm -o asked
