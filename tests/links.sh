@@ -7,27 +7,37 @@ cd "${top_srcdir:?}"
 LC_ALL=C
 export LC_ALL
 
-# page:line target, of what is no code
-links=$(awk '
-FNR == 1 { inside = 0 }
-/^[ \t]*```/ { inside = !inside; next }
-inside { next }
+# A block of code ends with a fence of its kind, no shorter than its first one.
+blocks='
+FNR == 1 { fence = "" }
+match($0, /^[ \t]*(```+|~~~+)/) {
+	mark = substr($0, RSTART, RLENGTH)
+	gsub(/[ \t]/, "", mark)
+	if (fence == "")
+		fence = mark
+	else if (index(mark, fence) == 1 && /^[ \t]*(`+|~+)[ \t]*$/)
+		fence = ""
+	next
+}
+fence != "" { next }'
+
+# page:line target, of what is no code; a title may follow it
+links=$(awk "$blocks"'
 {
 	text = $0
 	gsub(/`[^`]*`/, "", text)
-	while (match(text, /\]\([^) ]*\)/)) {
-		print FILENAME ":" FNR, substr(text, RSTART + 2, RLENGTH - 3)
+	while (match(text, /\]\([^)]*\)/)) {
+		to = substr(text, RSTART + 2, RLENGTH - 3)
+		sub(/[ \t].*/, "", to)
+		print FILENAME ":" FNR, to
 		text = substr(text, RSTART + RLENGTH)
 	}
 }' README.md docs/*.md)
 
 # page#name, of each heading: its letters in lower case, without punctuation,
 # with hyphens for spaces; a number tells equal ones of a page apart
-anchors=$(awk '
-FNR == 1 { inside = 0 }
-/^[ \t]*```/ { inside = !inside; next }
-inside || !/^#+ / { next }
-{
+anchors=$(awk "$blocks"'
+/^#+ / {
 	text = $0
 	sub(/^#+ +/, "", text)
 	while (match(text, /\]\([^)]*\)/))
@@ -54,7 +64,7 @@ bad()
 
 while read -r where target; do
 	case $target in
-	[a-z]*:*) continue ;;
+	[a-z]*://* | mailto:*) continue ;;
 	esac
 	page=${where%:*} file=${target%%#*}
 	folder=.

@@ -44,6 +44,7 @@ done
 # run on each day.  What has cases of the day would never have some of them on
 # the one day of two that it is run.
 named=' '
+of_the_day='t_((run_)?today|in_grid|day)\(|^[^#]*\btoday [0-9$"]|TESTS_DAY'
 for list in in_turns in_halves; do
 	turns=$(sed -n "/^$list = /,/[^\\]\$/s/^	\([^ ]*\).*/\1/p" \
 		tests/local.mk | sed 's,^%D%/,tests/,')
@@ -58,8 +59,7 @@ for list in in_turns in_halves; do
 		esac
 		named="$named$name "
 		test $list = in_turns ||
-			! grep -sqE 't_(run_)?today\(|^[^#]*\btoday [0-9]|TESTS_DAY' \
-				"$file" ||
+			! grep -sqE "$of_the_day" "$file" ||
 			bad "$list of tests/local.mk: $name has cases of the day"
 	done
 done
