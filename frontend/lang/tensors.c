@@ -124,6 +124,19 @@ names_each_iteration(struct lower *l, const char *text, struct span at)
 	return true;
 }
 
+/* A repeat's, where it has none: of no other one around this call. */
+static sym_t
+make_variable(struct lower *l)
+{
+	sym_t var;
+
+	do {
+		var = lower_sym(l, arena_printf(&l->ctx->tmp, "iteration%u",
+						l->autonames++));
+	} while (lower_repeat_of(l, var));
+	return var;
+}
+
 /*
  * A name for a call without @: unique in the model, with a placeholder for
  * each repeat around it.  A mask, which each step draws anew, needs no
@@ -141,8 +154,7 @@ make_name(struct lower *l, const struct ast_expr *call, struct span at,
 	buf_printf(&b, "%s%u", what, l->autonames++);
 	for (s = l->scope; s->outer; s = s->outer) {
 		if (!s->var) {
-			s->var = lower_sym(l, arena_printf(&l->ctx->tmp,
-				"iteration%u", l->autonames++));
+			s->var = make_variable(l);
 		}
 		buf_printf(&b, ".{%s}", lower_text(l, s->var));
 	}
