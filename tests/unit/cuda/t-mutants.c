@@ -345,6 +345,10 @@ try_places(const char *name)
 	int each = of ? atoi(of) : 1, n = 0, unseen = 0, r, place;
 	uint32_t i;
 
+	if (each < 1) {
+		fprintf(stderr, "DROPPED_EACH is %s, and 1 is the least\n", of);
+		return 2;
+	}
 	for (i = 0; i < CASES; i++) {
 		if (strcmp(name, "all") != 0 &&
 		    strcmp(cases[i].name, name) != 0) {
