@@ -9,7 +9,8 @@
 
 /* ---- a block's barriers ---- */
 
-enum { OF_CLUSTER = -1 };	/* in the place of a barrier's number */
+/* In the place of a barrier's number. */
+enum { CLUSTER_ARRIVE = -1, CLUSTER_WAIT = -2 };
 
 /*
  * Named ones, and that of a cluster, are .aligned: all lanes of a warp come to
@@ -31,8 +32,9 @@ come(struct rt_emu *e, struct emu_task *t, int id)
 		snprintf(at, sizeof at, "barrier %d", id);
 		emu_fail(e, "%s: this lane has waited %u times since its warp "
 			 "met, another one %u times: sync_warp comes before",
-			 id == OF_CLUSTER ? "cluster_arrive" : at, t->alone,
-			 w->alone[i]);
+			 id == CLUSTER_ARRIVE ? "cluster_arrive"
+			 : id == CLUSTER_WAIT ? "cluster_wait" : at,
+			 t->alone, w->alone[i]);
 	}
 	w->came[i] = (w->came[i] + 1) % 32;
 	t->alone = 0;
@@ -203,7 +205,7 @@ emu_cluster_arrive(void)
 	if (t->cluster_arrived) {
 		emu_fail(e, "cluster_arrive again, without a cluster_wait");
 	}
-	come(e, t, OF_CLUSTER);
+	come(e, t, CLUSTER_ARRIVE);
 	t->cluster_arrived = true;
 	t->num[3] = (unsigned)e->cluster_phase;
 	emu_check_cluster(e, false);
@@ -228,6 +230,7 @@ emu_cluster_wait(void)
 	if (!t->cluster_arrived) {
 		emu_fail(e, "cluster_wait without a cluster_arrive");
 	}
+	come(e, t, CLUSTER_WAIT);
 	t->cluster_arrived = false;
 	if (t->num[3] == (unsigned)e->cluster_phase) {
 		t->next = e->cluster_first;

@@ -949,6 +949,21 @@ KERNEL(lane_comes_alone, 32, 1, struct fault_args)
 	cluster_sync();
 }
 
+/* So it has between both halves of the barrier. */
+KERNEL(lane_waits_alone, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM);
+
+	cluster_arrive();
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		fence_mbar_init();
+		mbar_arrive(bar);
+		mbar_wait(bar, 0);
+	}
+	cluster_wait();
+}
+
 /* A word of the other block, which arrives late. */
 FN void
 send(u32 bar_of)

@@ -194,6 +194,8 @@ static const struct fault {
 	  "where another block's products arrive" },
 	{ "lane_comes_alone", 32, 2, "cluster_arrive: this lane has waited 0 "
 	  "times since its warp met, another one 1 times" },
+	{ "lane_waits_alone", 32, 2, "cluster_wait: this lane has waited 0 "
+	  "times since its warp met, another one 1 times" },
 	{ "word_read_early", 32, 2, "thread 0: reads 0 of shared memory, which "
 	  "a copy still fills" },
 	{ "word_not_counted", 32, 2, "the mbarrier at 8" },
