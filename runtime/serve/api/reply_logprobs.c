@@ -328,11 +328,18 @@ begin_prompt(struct rt_choice *c)
 	}
 }
 
+/*
+ * Bytes of tokens that wait for the rest of a character.  Those that Unicode
+ * takes apart have 12 at most; but a client may write any number of marks that
+ * change places, and each look takes the square of what waits, or more.
+ */
+#define PART_MOST 32
+
 /* Counts what tokens have said of the text that is echoed. */
 static void
 count_part(struct rt_choice *c)
 {
-	size_t n;
+	size_t n, left;
 	bool part;
 
 	if (c->part.failed) {
@@ -340,7 +347,14 @@ count_part(struct rt_choice *c)
 		return;
 	}
 	n = bytes_echoed(c, c->part.at, c->part.n, &part);
-	c->part.n = part && n == 0 ? c->part.n : 0;
+	if (part && n == 0) {
+		if (c->part.n <= PART_MOST) {
+			return;
+		}
+		rest_of(c, &left);
+		n = c->part.n < left ? c->part.n : left;
+	}
+	c->part.n = 0;
 	go_on_to(c, c->counted + n);
 }
 

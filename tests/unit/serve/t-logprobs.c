@@ -334,6 +334,46 @@ test_composed(void **state)
 	rt_codec_close(&c);
 }
 
+/* Marks that change places are counted before all of them have come: who
+ * writes many does not make each token wait for the others. */
+static void
+test_marks(void **state)
+{
+	enum { PAIRS = 60, WAIT = 34 };		/* bytes, of marks of 2 each */
+	const struct rt_drawn like = { .logprob = -1 };
+	struct rt_error err = { .message = "" };
+	char body[1024] = "{\"echo\":true,\"logprobs\":0,\"prompt\":\"";
+	size_t i, n, byte = 0;
+	const uint32_t *ids;
+	struct rt_reply *r;
+	struct rt_codec c;
+	struct told told;
+	int64_t nids;
+	char *bytes;
+
+	(void)state;
+	open_codec(&c, "qwen.json");
+	for (i = 0; i < PAIRS; i++) {
+		strcat(body, "\314\243\314\201");
+	}
+	strcat(body, "\"}");
+	r = open_scored(&c, body, &like);
+	rt_choice_end(r->choices, RT_ENDED_LENGTH, 0);
+	read_told(r, &told);
+	ids = rt_choice_prompt(r->choices, &nids);
+	assert_int_equal(told.noffsets, nids);
+	for (i = 0; i < told.noffsets; i++) {
+		assert_true(2 * (size_t)told.offsets[i] + WAIT >= byte);
+		assert_true(told.offsets[i] <= 2 * PAIRS);
+		assert_int_equal(rt_token_text(c.tokenizer, ids[i], true,
+					       &bytes, &n, &err), RT_OK);
+		byte += n;
+		free(bytes);
+	}
+	rt_reply_free(r);
+	rt_codec_close(&c);
+}
+
 /* Of a prompt that is tokens special ones have no text. */
 static void
 test_tokens(void **state)
@@ -484,6 +524,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_composed),
+		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_own),
