@@ -174,9 +174,10 @@ is_inside(const struct inside *x, uint32_t i, uint32_t *to)
 }
 
 /*
- * What backward's layers carry comes from another function, as a temp that no
- * iteration writes to: so one layer alone has it, too, until it reads it last.
- * By buffer, from 1: that step; 0: there is none.
+ * What the layers of a backward begin with, as the gradient that their stage
+ * has received, is alive until the first of them has read it last, however
+ * many there are.  By buffer, from 1: that step; 0: it begins none, or lies
+ * elsewhere than what an iteration reads.
  */
 static uint32_t *
 find_firsts(const struct piece_sharding *w, const struct memory *mem,
