@@ -239,7 +239,7 @@ choose_pooled(struct trial_rank *f, double most_bytes)
 		.p = { .room = most_bytes - other_bytes(f),
 		       .slots = space_set_slots(&x->s->space, x->t->slots,
 						SPAN, f->rank, f->of, f->n),
-		       .most = x->s->guessing ? 0 : MOST_OPEN,
+		       .most = x->s->guessing || f->rough ? 0 : MOST_OPEN,
 		       .near_us = trial_near_us(f), .evenly = x->evenly,
 		       .fits = fit_in, .user = &c, .taken = f->taken,
 		       .memo = x->s->memo, .key = key_of_bytes(f) }

@@ -37,7 +37,6 @@ lacks(struct trial_rank *f)
 	struct plan p;
 	uint32_t i;
 
-	f->tries = 0;
 	if (!x->s->unfit.n) {
 		return 0;
 	}
@@ -47,8 +46,7 @@ lacks(struct trial_rank *f)
 	for (i = 0; i < f->n; i++) {
 		f->words[i] = x->ways_of->at.at[x->choice[f->of[i]]].words;
 	}
-	return search_lacks(x->s, &p, f->rank, f->of, f->n, f->words,
-			    &f->tries);
+	return search_lacks(x->s, &p, f->rank, f->of, f->n, f->words);
 }
 
 /*
@@ -67,16 +65,13 @@ fits(struct trial_rank *f, bool made, double *bytes)
 	return *bytes <= f->free_bytes && lack <= 0;
 }
 
-#define TRIES 2		/* programs that may lack memory, before that counts */
-
 /*
  * Chooses the quickest ways that fit, by f->made.  By programs of the plan's
  * length the choice may keep more, and its arena may.  Then of one or two
  * stages the next one is looked at; of more, less room is left, by that much.
  * That is no proof for other ways: none of all takes less than the bound of the
  * first look, in all the memory that there is, and by how much the choice is
- * above it counts in left_us.  While few arenas lacked memory, less is taken
- * off.
+ * above it counts in left_us.
  */
 static bool
 choose(struct trial_rank *f, double *bytes)
@@ -103,7 +98,6 @@ choose(struct trial_rank *f, double *bytes)
 		lack = lacks(f);
 		is = trial_chosen_bytes(f, made);
 		if (lack > 0) {	/* then at most so much less than it has */
-			lack /= f->tries < TRIES ? 4 : 1;
 			room -= most - fmin(most, is) + lack;
 			most = fmin(most, is) - lack;
 		}
@@ -114,17 +108,44 @@ choose(struct trial_rank *f, double *bytes)
 }
 
 /*
- * Chooses by programs for one sequence; and where that passed over ways of more
- * than two stages, by those of the plan's lengths, of all ways, if these take
- * less.  No others take less than either bound.
+ * Whether ways that the choice passed over may make the plan better than those
+ * found: its bound, in which the rank takes left_us less than the choice, is
+ * below them.
+ */
+static bool
+may_be_better(struct trial_rank *f)
+{
+	struct trial *x = f->x;
+
+	if (f->left_us <= trial_near_us(f) || x->s->guessing) {
+		return false;
+	}
+	x->chosen[f->rank] = true;
+	x->left[f->rank] = f->left_us;
+	return trial_bound(x) && !trial_is_above(x, true);
+}
+
+/*
+ * Chooses by programs for one sequence: of more than two stages first roughly.
+ * Where that passed over ways, chooses by programs of the plan's lengths, of
+ * all ways, if these take less.  No others take less than either bound.
  */
 static bool
 choose_closely(struct trial_rank *f, double *bytes)
 {
-	bool ok = choose(f, bytes);
-	double us = trial_chosen_us(f), least_us = us - f->left_us;
+	double us, least_us;
+	bool ok;
 
-	if (ok && f->left_us > trial_near_us(f) && !f->x->s->guessing) {
+	f->rough = !f->seen && !f->x->s->guessing;
+	ok = choose(f, bytes);
+	if (f->rough && (!ok || may_be_better(f))) {
+		f->rough = false;
+		ok = choose(f, bytes);
+	}
+	f->rough = false;
+	us = trial_chosen_us(f);
+	least_us = us - f->left_us;
+	if (ok && may_be_better(f)) {
 		f->made = true;
 		ok = choose(f, bytes);
 		least_us = fmax(least_us, ok ? trial_chosen_us(f) - f->left_us

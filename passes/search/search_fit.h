@@ -37,7 +37,9 @@ struct trial_rank {
 	/* bytes of ways are of the programs of the plan's lengths, which are
 	 * made; else of those for one sequence */
 	bool made;
-	uint32_t tries;		/* programs of the plan that lacked memory */
+	/* of more than two stages a choice with its bound will do, which need
+	 * not be the best: see trial_choose */
+	bool rough;
 	double taken;		/* see trial_choose */
 	/* no ways of more than two stages fit, by f->made: found by a choice
 	 * in all the memory that there is */

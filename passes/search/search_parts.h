@@ -149,12 +149,10 @@ bool search_retry_plan(struct search *s, const struct plan *p, bool widens);
 bool search_settle(struct search *s);
 /*
  * What programs of that plan were found to lack on a rank that has n stages
- * `of` with these words of `recompute`; 0: nothing is known.  Sets how many
- * programs of the plan, with any words, lacked something there.
+ * `of` with these words of `recompute`; 0: nothing is known.
  */
 double search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
-		    const uint32_t *of, uint32_t n, const char *const *words,
-		    uint32_t *tries);
+		    const uint32_t *of, uint32_t n, const char *const *words);
 /* The step of the plan if its programs were made and fit, else NULL. */
 const struct search_found *search_settled(const struct search *s,
 					  const struct plan *p);

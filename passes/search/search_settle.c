@@ -152,13 +152,10 @@ recompute_of(const struct plan *p, uint32_t stage)
 
 double
 search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
-	     const uint32_t *of, uint32_t n, const char *const *words,
-	     uint32_t *tries)
+	     const uint32_t *of, uint32_t n, const char *const *words)
 {
 	double lacks = 0;
 	uint32_t i, k;
-
-	*tries = 0;
 
 	for (i = 0; i < s->unfit.n; i++) {
 		const struct search_unfit *x = &s->unfit.at[i];
@@ -169,7 +166,6 @@ search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
 			   p->nstages * sizeof *p->layers) != 0) {
 			continue;
 		}
-		*tries += x->rank == rank;
 		for (k = 0; k < n && x->rank == rank && isfinite(x->lacks) &&
 		     strcmp(recompute_of(&x->plan, of[k]), words[k]) == 0;
 		     k++) {
