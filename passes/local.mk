@@ -267,6 +267,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/space/space_degrees.c \
 	%D%/space/space_devs.c \
 	%D%/space/space_each.c \
+	%D%/space/space_order.c \
 	%D%/space/space_pools.c \
 	%D%/space/space_slots.c \
 	%D%/stage/ranks.c \

@@ -34,7 +34,7 @@ walk(struct search *s, double worst_us, uint32_t enough)
 		if (s->guessing && s->out->found.n && search_is_over(s)) {
 			break;
 		}
-		if (search_is_new_row(s, i)) {
+		if (space_is_new_row(&s->space, s->order, i)) {
 			search_ahead_turn_to(s, i);
 		}
 		search_look_at(s, i);
@@ -74,33 +74,6 @@ aim(struct search *s, double guess_us)
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
 }
 
-/*
- * Puts those of the first n degrees that share placements side by side, so that
- * few programs are kept at a time.  Such a row stands where its first degrees
- * stood.
- */
-static void
-cluster(struct search *s, uint32_t n)
-{
-	const struct space_degrees *at = s->space.degrees.at;
-	uint32_t left = 0, i, k;
-	uint32_t *was = arena_dup(&s->space.tmp, s->order, n * sizeof *was);
-	bool *done = arena_alloc(&s->space.tmp, n * sizeof *done);
-
-	for (i = 0; i < n; i++) {
-		for (k = i; k < n && !done[i]; k++) {
-			if (!done[k] && k != i &&
-			    space_same_sharding(&at[was[i]], &at[was[k]])) {
-				s->order[left++] = was[k];
-				done[k] = true;
-			} else if (k == i) {
-				s->order[left++] = was[i];
-			}
-		}
-	}
-	arena_release(&s->space.tmp);
-}
-
 /* Prepares the order in which degrees are looked at, and bounds. */
 static bool
 prepare(struct search *s)
@@ -130,20 +103,20 @@ prepare(struct search *s)
 static void
 walk_below(struct search *s, double guess_us, bool first)
 {
-	uint32_t want = search_nwanted(s), keep = search_nkept(s), i;
+	uint32_t want = search_nwanted(s), i;
 	double most = search_settled_us(s, want);
 	uint32_t n = first || isfinite(most) ? s->out->found.n : 0;
 	struct search_found *was = arena_dup(&s->space.keep, s->out->found.at,
 					     n * sizeof *was);
 
-	walk(s, isfinite(most) ? most : guess_us, keep);
+	walk(s, isfinite(most) ? most : guess_us, want);
 	for (i = 0; s->out->open && !s->out->found.n && i < n; i++) {
 		s->out->found.at[i] = was[i];
 	}
 	s->out->found.n = i ? n : s->out->found.n;
 	if (!isfinite(most) && isfinite(guess_us) &&
 	    s->out->found.n < (first ? 1 : want)) {
-		walk(s, most, keep);
+		walk(s, most, want);
 	}
 }
 
@@ -188,18 +161,20 @@ settle_all(struct search *s, double aim_us)
 	}
 }
 
-/* Adds ways to the placement of a plan as long as it gets quicker. */
+/*
+ * Adds ways to the placement of a plan, and again while it gets quicker, as
+ * long as these may make it the best.
+ */
 static void
 widen(struct search *s, uint32_t i)
 {
+	struct search_close c = s->close.at[i];
 	double us = INFINITY;
-	struct search_found f = s->close.at[i];
 
-	while (f.step_us < us * (1 - GAINS) && !search_is_late(s) &&
-	       f.step_us <= SEARCH_CLOSE * s->worst_us &&
-	       search_retry_plan(s, &f.plan, true)) {
-		us = f.step_us;
-		f = s->close.at[i];
+	while (c.us < us * (1 - GAINS) && c.least_us < s->worst_us &&
+	       !search_is_late(s) && search_retry_plan(s, &c.plan, true)) {
+		us = c.us;
+		c = s->close.at[i];
 	}
 }
 
@@ -219,12 +194,12 @@ look_closer(struct search *s)
 		s->worst_us = search_settled_us(s, s->enough);
 		s->out->found.n = 0;
 		for (i = 0; i < n; i++) {
-			struct search_found f = s->close.at[i];
+			struct plan p = s->close.at[i].plan;
 
 			if (round == 0) {
 				widen(s, i);
 			} else {
-				search_retry_plan(s, &f.plan, false);
+				search_retry_plan(s, &p, false);
 			}
 		}
 		if (!search_settle(s)) {
@@ -241,13 +216,19 @@ look_and_settle(struct search *s)
 
 	s->open_us = INFINITY;
 	s->out->ways_us = s->out->unmade_us = s->out->hosts_us = INFINITY;
-	cluster(s, ndegrees < FIRST ? ndegrees : FIRST);
+	/* a guess is much the same for all degrees of a sharding */
+	space_vary(&s->space, s->order, FIRST);
+	space_cluster(&s->space, s->order, ndegrees < FIRST ? ndegrees : FIRST);
 	s->guessing = true;
 	walk(s, INFINITY, want);
 	s->guessing = false;
 	guess_us = s->worst_us;
 	memset(s->seen, 0, s->space.degrees.n * sizeof *s->seen);
-	cluster(s, ndegrees);
+	if (s->out->found.n) {
+		space_lead(&s->space, s->order, &s->out->found.at[0].plan);
+	}
+	/* so few programs are kept at a time */
+	space_cluster(&s->space, s->order, ndegrees);
 	settle_all(s, isfinite(guess_us) ? aim(s, guess_us) : INFINITY);
 	look_closer(s);
 	if (s->shown_s > 0) {
@@ -397,27 +378,6 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 	return ok;
 }
 
-/* All memory of devices, hosts and drives. */
-static double
-all_memory(const struct target *t)
-{
-	double all = 0;
-	uint32_t i;
-
-	for (i = 0; i < t->groups.n; i++) {
-		const struct target_group *g = &t->groups.at[i];
-		const struct target_device *d = &g->device;
-		double n = (double)(g->devices * g->nodes);
-
-		if (d->nvme_bytes_us > 0 && d->nvme_memory_bytes <= 0) {
-			all = INFINITY;	/* no limit is known */
-		}
-		all += n * (d->memory_bytes + d->host_memory_bytes +
-			    (d->nvme_bytes_us > 0 ? d->nvme_memory_bytes : 0));
-	}
-	return all;
-}
-
 /* Sets what the report says of weights on hosts, after nothing fitted. */
 static void
 find_hosts(struct ir_module *m, const struct search_options *o,
@@ -437,7 +397,7 @@ find_hosts(struct ir_module *m, const struct search_options *o,
 		r->needs_bytes = (double)sums.weight_bytes +
 				 (double)sums.gradient_bytes +
 				 (double)sums.optimizer_bytes;
-		r->has_bytes = all_memory(t);
+		r->has_bytes = space_all_memory(t);
 	}
 }
 

@@ -252,7 +252,7 @@ set_rows(struct search_ahead *x, const struct search *s, uint32_t n)
 
 	x->rows.n = 0;
 	for (i = 0; i < n; i++) {
-		if (search_is_new_row(s, i)) {
+		if (space_is_new_row(&s->space, s->order, i)) {
 			bool may = piece_may_lend(&s->pieces,
 						  row_degrees(s, i));
 

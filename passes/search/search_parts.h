@@ -39,8 +39,12 @@ struct search_unfit {
 	double lacks;
 };
 
-/* Plans with less than so many times the best step may get more ways. */
-#define SEARCH_CLOSE 1.01
+/* A plan that may be better than the best with ways between those priced. */
+struct search_close {
+	struct plan plan;
+	double us;		/* its step, or its bound */
+	double least_us;	/* what that may be then, as a guess */
+};
 
 struct search_ahead;
 
@@ -60,7 +64,7 @@ struct search {
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
 	/* plans that recompute and come near the best; in no order */
-	VEC(struct search_found) close;
+	VEC(struct search_close) close;
 	struct pass_ahead made;		/* programs of the best settled plan */
 	double open_us;		/* least bound of plans not looked at */
 	double begin_s;		/* when the search began, by the wall clock */
@@ -104,11 +108,6 @@ bool search_is_interrupted(const struct search *s);
 
 /* Looks at the plans of those degrees in the order, or only counts them. */
 void search_look_at(struct search *s, uint32_t at);
-/*
- * Whether those degrees begin a row of the order: degrees side by side that
- * share placements.
- */
-bool search_is_new_row(const struct search *s, uint32_t at);
 
 /* ---- search_ahead.c ---------------------------------------------------- */
 

@@ -135,15 +135,38 @@ trial_plan(const struct trial *x, struct plan *p)
 
 #define MOST_CLOSE 6
 
+/*
+ * What ways between those of the stages and the next quicker ones may save of
+ * the step, if what is on a front between two ways takes no less than both.
+ */
+static double
+between_us(const struct trial *x)
+{
+	uint32_t n = (uint32_t)x->t->chunks, i;
+	double most = 0, us = 0;
+
+	for (i = 0; i < x->nstages; i++) {
+		uint32_t stage = x->stages[i], choice = x->choice[stage];
+		int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+		const struct piece_choice *at = &x->ways_of->at.at[choice];
+
+		us = i % n ? us : 0;
+		us += choice ? piece_extra_us(&x->s->space, at, lo, hi) -
+			       piece_extra_us(&x->s->space, at - 1, lo, hi) : 0;
+		most = fmax(most, us);
+	}
+	return most * (double)(x->t->microbatch * x->t->nmicrobatches);
+}
+
 /* The index of a plan among those that are close, or where it may go. */
 static uint32_t
 index_of(const struct search *s, const struct plan *p)
 {
-	const struct search_found *at = s->close.at;
+	const struct search_close *at = s->close.at;
 	uint32_t i, last = 0;
 
 	for (i = 0; i < s->close.n && !search_is_same(&at[i].plan, p); i++) {
-		last = at[i].step_us > at[last].step_us ? i : last;
+		last = at[i].us > at[last].us ? i : last;
 	}
 	return i < MOST_CLOSE ? i : last;
 }
@@ -152,23 +175,28 @@ void
 trial_note_close(const struct trial *x, double us)
 {
 	struct search *s = x->s;
-	struct search_found f = { .step_us = us }, *at = s->close.at;
+	struct search_close c, *at = s->close.at;
 	uint32_t i;
 
-	if (s->guessing || s->is_ahead || us > SEARCH_CLOSE * s->worst_us ||
-	    !x->ways_of || !trial_is_tight(x)) {
+	if (s->guessing || s->is_ahead || !x->ways_of || !x->ways_of->leaves ||
+	    !trial_is_tight(x)) {
 		return;
 	}
-	trial_keys(x, &f.plan);
-	i = index_of(s, &f.plan);
-	if (i < s->close.n && us >= at[i].step_us &&
-	    !search_is_same(&at[i].plan, &f.plan)) {
+	c.us = us;
+	c.least_us = us - between_us(x);
+	if (c.least_us >= s->worst_us) {
 		return;
 	}
-	trial_plan(x, &f.plan);
+	trial_keys(x, &c.plan);
+	i = index_of(s, &c.plan);
+	if (i < s->close.n && us >= at[i].us &&
+	    !search_is_same(&at[i].plan, &c.plan)) {
+		return;
+	}
+	trial_plan(x, &c.plan);
 	if (i < s->close.n) {
-		at[i] = f;
+		at[i] = c;
 	} else {
-		VEC_PUSH(&s->space.keep, &s->close, f);
+		VEC_PUSH(&s->space.keep, &s->close, c);
 	}
 }

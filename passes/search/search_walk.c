@@ -138,12 +138,3 @@ search_look_at(struct search *s, uint32_t at)
 		s->out->space += space_each_plan(&s->space, g, NULL, NULL);
 	}
 }
-
-bool
-search_is_new_row(const struct search *s, uint32_t at)
-{
-	const struct space_degrees *of = s->space.degrees.at;
-
-	return at == 0 || !space_same_sharding(&of[s->order[at - 1]],
-					       &of[s->order[at]]);
-}

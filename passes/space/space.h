@@ -150,6 +150,8 @@ uint32_t *space_devs_of_ranks(const struct space *s,
 			      const struct space_degrees *g, struct arena *a);
 /* Bytes free for a plan on a device of that group. */
 double space_capacity(const struct space *s, uint32_t dev);
+/* All memory of the target's devices, hosts and drives. */
+double space_all_memory(const struct target *t);
 
 /* ---- space_each.c ------------------------------------------------------ */
 
@@ -164,6 +166,26 @@ int64_t space_microbatches(const struct space *s,
 double space_each_plan(struct space *s, const struct space_degrees *g,
 		       void (*f)(void *user, struct space_plan *t),
 		       void *user);
+
+/* ---- space_order.c ----------------------------------------------------- */
+
+/*
+ * Of an order of all degrees, as indices of s->degrees: puts the first of each
+ * of `most` shardings to its front.
+ */
+void space_vary(const struct space *s, uint32_t *order, uint32_t most);
+/* Puts the degrees of p to its front. */
+void space_lead(const struct space *s, uint32_t *order, const struct plan *p);
+/*
+ * Puts those of its first n that share placements side by side, where the first
+ * of them stood.
+ */
+void space_cluster(const struct space *s, uint32_t *order, uint32_t n);
+/*
+ * Whether its i-th degrees begin a row: degrees side by side that share
+ * placements.
+ */
+bool space_is_new_row(const struct space *s, const uint32_t *order, uint32_t i);
 
 /* ---- space_slots.c ----------------------------------------------------- */
 

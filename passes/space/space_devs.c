@@ -112,3 +112,23 @@ space_capacity(const struct space *s, uint32_t dev)
 {
 	return floor(target_free_bytes(s->devs.at[dev]));
 }
+
+double
+space_all_memory(const struct target *t)
+{
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+		const struct target_device *d = &g->device;
+		double n = (double)(g->devices * g->nodes);
+
+		if (d->nvme_bytes_us > 0 && d->nvme_memory_bytes <= 0) {
+			all = INFINITY;	/* no limit is known */
+		}
+		all += n * (d->memory_bytes + d->host_memory_bytes +
+			    (d->nvme_bytes_us > 0 ? d->nvme_memory_bytes : 0));
+	}
+	return all;
+}
