@@ -208,21 +208,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search.c \
 	%D%/search/search.h \
 	%D%/search/search_ahead.c \
-	%D%/search/search_bytes.c \
-	%D%/search/search_choose.c \
-	%D%/search/search_compose.c \
-	%D%/search/search_fit.c \
-	%D%/search/search_fit.h \
-	%D%/search/search_host.c \
-	%D%/search/search_limits.c \
 	%D%/search/search_parts.h \
 	%D%/search/search_settle.c \
-	%D%/search/search_slow.c \
-	%D%/search/search_trial.c \
-	%D%/search/search_trial.h \
-	%D%/search/search_try.c \
 	%D%/search/search_walk.c \
-	%D%/search/search_ways.c \
 	%D%/search/search_zero.c \
 	%D%/serve/serve.h \
 	%D%/serve/serve_cached.c \
@@ -282,6 +270,20 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/stage/stage_units.c \
 	%D%/stage/stage_update.c \
 	%D%/tensor_names.c \
+	%D%/trial/search_report.h \
+	%D%/trial/search_state.c \
+	%D%/trial/search_state.h \
+	%D%/trial/trial.c \
+	%D%/trial/trial.h \
+	%D%/trial/trial_bytes.c \
+	%D%/trial/trial_choose.c \
+	%D%/trial/trial_compose.c \
+	%D%/trial/trial_fit.c \
+	%D%/trial/trial_fit.h \
+	%D%/trial/trial_host.c \
+	%D%/trial/trial_slow.c \
+	%D%/trial/trial_try.c \
+	%D%/trial/trial_ways.c \
 	%D%/weight_use.c \
 	%D%/weight_use.h \
 	%D%/weight_values.c
@@ -318,4 +320,5 @@ nobase_llmcinclude_HEADERS += \
 	%D%/price/target.h \
 	%D%/sched/sched.h \
 	%D%/search/search.h \
-	%D%/stage/ranks.h
+	%D%/stage/ranks.h \
+	%D%/trial/search_report.h

@@ -86,9 +86,12 @@ passes/pieces: pieces.h
 passes/bound: bound.h
 	< ir passes/kernels passes/price passes/place passes/space
 		passes/pieces passes
-passes/search: search.h
+passes/trial: search_report.h search_state.h trial.h
 	< ir passes/solve passes/plan passes/price passes/memory passes/space
 		passes/pieces passes/bound passes
+passes/search: search.h
+	< ir passes/plan passes/price passes/memory passes/space
+		passes/pieces passes/bound passes/trial passes
 passes/advice: advice.h
 	< ir passes/plan passes/price passes/space passes/search passes
 passes/serve: serve.h

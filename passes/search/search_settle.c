@@ -9,7 +9,6 @@
 #include "passes/search/search_parts.h"
 
 #include <math.h>
-#include <string.h>
 
 /*
  * Runs the passes up to `chunk`; `made` keeps the results for when these passes
@@ -128,55 +127,6 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 
 /* ---- plans that do not fit ---- */
 
-bool
-search_is_alike(const struct plan *a, const struct plan *b)
-{
-	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
-	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
-	       a->offload == b->offload &&
-	       strcmp(a->schedule, b->schedule) == 0;
-}
-
-bool
-search_is_same(const struct plan *a, const struct plan *b)
-{
-	return search_is_alike(a, b) && a->microbatch == b->microbatch &&
-	       a->interleave == b->interleave && a->sequence == b->sequence;
-}
-
-static const char *
-recompute_of(const struct plan *p, uint32_t stage)
-{
-	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
-}
-
-double
-search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
-	     const uint32_t *of, uint32_t n, const char *const *words)
-{
-	double lacks = 0;
-	uint32_t i, k;
-
-	for (i = 0; i < s->unfit.n; i++) {
-		const struct search_unfit *x = &s->unfit.at[i];
-
-		if (!search_is_same(&x->plan, p) ||
-		    x->plan.nstages != p->nstages ||
-		    memcmp(x->plan.layers, p->layers,
-			   p->nstages * sizeof *p->layers) != 0) {
-			continue;
-		}
-		for (k = 0; k < n && x->rank == rank && isfinite(x->lacks) &&
-		     strcmp(recompute_of(&x->plan, of[k]), words[k]) == 0;
-		     k++) {
-		}
-		if (k == n || !isfinite(x->lacks)) {
-			lacks = x->lacks > lacks ? x->lacks : lacks;
-		}
-	}
-	return lacks;
-}
-
 /* Walks look again at plans of these degrees. */
 static void
 forget_seen(struct search *s, const struct plan *p)
@@ -200,63 +150,6 @@ note_unfit(struct search *s, const struct search_found *f, double lacks)
 }
 
 /* ---- settling ---- */
-
-static bool
-same_stages(const struct plan *a, const struct plan *b)
-{
-	uint32_t i;
-
-	for (i = 0; i < a->nstages && a->nstages == b->nstages; i++) {
-		if (a->layers[i] != b->layers[i] ||
-		    strcmp(recompute_of(a, i), recompute_of(b, i)) != 0) {
-			return false;
-		}
-	}
-	return a->nstages == b->nstages;
-}
-
-const struct search_found *
-search_settled(const struct search *s, const struct plan *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->settled.n; i++) {
-		const struct plan *x = &s->settled.at[i].plan;
-
-		if (search_is_same(x, p) && same_stages(x, p)) {
-			return &s->settled.at[i];
-		}
-	}
-	return NULL;
-}
-
-bool
-search_is_double(const struct search *s, uint32_t i)
-{
-	const struct search_found *at = s->settled.at;
-	uint32_t k;
-
-	for (k = 0; k < i && s->o->distinct; k++) {
-		if (search_is_alike(&at[k].plan, &at[i].plan)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-double
-search_settled_us(const struct search *s, uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->settled.n; i++) {
-		n -= search_is_double(s, i) ? 0 : 1;
-		if (n == 0) {
-			return s->settled.at[i].step_us;
-		}
-	}
-	return INFINITY;
-}
 
 /* Adds a settled plan in order; true if it is the best. */
 static bool

@@ -3,7 +3,7 @@
  * on the device or the host.  What saves memory but costs time is tried only
  * where memory is short.
  */
-#include "passes/search/search_trial.h"
+#include "passes/search/search_parts.h"
 
 #include <math.h>
 

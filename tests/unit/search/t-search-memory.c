@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "t-stand.h"
-#include "passes/search/search_fit.h"
+#include "passes/trial/trial_fit.h"
 
 /* A search before its first plan. */
 struct memory_stand {

@@ -6,7 +6,7 @@
  * (solve/lagrange.h): time is piece_stage_least with the maps of a way, bytes
  * are trial_sure_bytes.
  */
-#include "passes/search/search_fit.h"
+#include "passes/trial/trial_fit.h"
 #include "passes/solve/lagrange.h"
 
 #include <math.h>

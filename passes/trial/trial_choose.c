@@ -1,13 +1,13 @@
 /*
  * Which ways to recompute the stages of a rank take: those that together take
- * least, of all that fit.  Used by search_fit.c.
+ * least, of all that fit.  Used by trial_fit.c.
  *
  * One or two stages have few choices: all that may fit are looked at, as their
  * rank would lay them out.  More have pools of slots (solve/pooling.h): their
  * schedule is an interleaved one, whose backward is whole, so that all that
  * layers save is of one span.
  */
-#include "passes/search/search_fit.h"
+#include "passes/trial/trial_fit.h"
 #include "passes/solve/lagrange.h"
 #include "passes/solve/pooling.h"
 

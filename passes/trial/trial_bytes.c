@@ -1,8 +1,8 @@
 /*
  * What the ranks of a plan that is tried hold: by the sums of their pieces, and
- * at least.  Used by search_fit.c.
+ * at least.  Used by trial_fit.c.
  */
-#include "passes/search/search_trial.h"
+#include "passes/trial/trial.h"
 
 /* ---- tensors that live all step ---- */
 

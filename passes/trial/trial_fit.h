@@ -1,12 +1,12 @@
 /*
- * Private header of search_fit.c, search_ways.c, search_choose.c and
- * search_slow.c: a rank of a plan that is tried, whose stages choose how they
+ * Private header of trial_fit.c, trial_ways.c, trial_choose.c and
+ * trial_slow.c: a rank of a plan that is tried, whose stages choose how they
  * recompute.
  */
-#ifndef PASSES_SEARCH_FIT_H
-#define PASSES_SEARCH_FIT_H
+#ifndef PASSES_TRIAL_FIT_H
+#define PASSES_TRIAL_FIT_H
 
-#include "passes/search/search_trial.h"
+#include "passes/trial/trial.h"
 #include "passes/solve/tuples.h"
 
 /*
@@ -59,7 +59,7 @@ enum trial_source {
 	TRIAL_MADE	/* the programs of the plan's lengths */
 };
 
-/* ---- search_ways.c ----------------------------------------------------- */
+/* ---- trial_ways.c ----------------------------------------------------- */
 
 /*
  * Bytes of the rank without tensors that live all step; `made`: from the
@@ -95,7 +95,7 @@ double trial_least_bytes(struct trial_rank *f, enum trial_source from);
 double trial_sure_bytes(const struct trial_rank *f, uint32_t stage,
 			uint32_t way);
 
-/* ---- search_choose.c --------------------------------------------------- */
+/* ---- trial_choose.c --------------------------------------------------- */
 
 /* What is as good as nothing, of the time of a microbatch on the rank. */
 double trial_near_us(const struct trial_rank *f);
@@ -110,7 +110,7 @@ bool trial_choose(struct trial_rank *f, double most_bytes);
  * take less than those that are chosen. */
 void trial_set_left(struct trial_rank *f);
 
-/* ---- search_slow.c ----------------------------------------------------- */
+/* ---- trial_slow.c ----------------------------------------------------- */
 
 /*
  * Whether the plan's bound is above the plans found with all ways with which

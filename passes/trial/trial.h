@@ -1,13 +1,16 @@
 /*
- * Private header of the files that try one plan.  search_zero.c chooses ZeRO,
- * `sequence` and offload; search_try.c tries one sharding, bounds before
- * prices; search_compose.c computes time, search_fit.c and search_host.c bytes;
- * search_trial.c is the plan itself.
+ * A plan that is tried: whether it fits, with which ways to recompute, and what
+ * it takes, bounds before prices.  It knows the plans found so far only by the
+ * limit that they are; which plans are tried is the search's (passes/search).
+ * trial_try.c tries one sharding; trial_compose.c computes time, trial_fit.c
+ * and trial_host.c bytes; trial.c is the plan itself.
+ *
+ * Each section is named after the .c file that defines it.
  */
-#ifndef PASSES_SEARCH_TRIAL_H
-#define PASSES_SEARCH_TRIAL_H
+#ifndef PASSES_TRIAL_H
+#define PASSES_TRIAL_H
 
-#include "passes/search/search_parts.h"
+#include "passes/trial/search_state.h"
 
 /* fmax and fmin, without rules for NaN: no argument is, and calls are many. */
 static inline double
@@ -105,7 +108,7 @@ struct trial_fit {
 	uint32_t fullest;
 };
 
-/* ---- search_trial.c ---------------------------------------------------- */
+/* ---- trial.c ---------------------------------------------------- */
 
 /* A trial of t whose ZeRO, layers and choices are not set; in s->space.tmp. */
 struct trial trial_begin(struct search *s, struct space_plan *t);
@@ -127,7 +130,7 @@ void trial_plan(const struct trial *x, struct plan *p);
  */
 void trial_note_close(const struct trial *x, double us);
 
-/* ---- search_compose.c ------------------------------------------------- */
+/* ---- trial_compose.c ------------------------------------------------- */
 
 /*
  * The cost of the programs that recompute by that choice; NULL: they cannot be
@@ -168,7 +171,7 @@ bool trial_run(struct trial *x);
 /* Lowers least_us to the bound of a choice that was tried. */
 void trial_least(struct trial *x, double us);
 
-/* ---- search_bytes.c ---------------------------------------------------- */
+/* ---- trial_bytes.c ---------------------------------------------------- */
 
 /* Sets x->fixed and x->update_temp. */
 void trial_set_fixed(struct trial *x);
@@ -189,7 +192,7 @@ double trial_moving_bytes(struct trial *x, uint32_t rank,
 double trial_rank_bytes(struct trial *x, uint32_t rank,
 			const struct piece_bytes *b);
 
-/* ---- search_fit.c ------------------------------------------------------ */
+/* ---- trial_fit.c ------------------------------------------------------ */
 
 /* Chooses how stages recompute, so that all ranks fit. */
 enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
@@ -200,7 +203,7 @@ enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
  */
 bool trial_is_surely_slow(struct trial *x);
 
-/* ---- search_host.c ---------------------------------------------------- */
+/* ---- trial_host.c ---------------------------------------------------- */
 
 /*
  * Whether each node's host has memory for the bytes that its ranks keep there.
@@ -208,7 +211,7 @@ bool trial_is_surely_slow(struct trial *x);
  */
 bool trial_fits_hosts(struct trial *x);
 
-/* ---- search_try.c ------------------------------------------------------ */
+/* ---- trial_try.c ------------------------------------------------------ */
 
 /* Tries the plan with the sharding of x->key. */
 enum trial_outcome trial_sharding(struct trial *x);

@@ -1,12 +1,12 @@
 /*
  * Whether a plan fits: chooses how the stages of each rank of its pipeline
- * recompute, so that the rank fits.  Used by search_try.c.
+ * recompute, so that the rank fits.  Used by trial_try.c.
  *
  * A rank is full if no ways fit, which is proved: the bytes of a rank are no
  * more than its arena, and those of programs for one sequence, where they count
  * as a bound, no more than those of longer ones.
  */
-#include "passes/search/search_fit.h"
+#include "passes/trial/trial_fit.h"
 
 #include <math.h>
 #include <string.h>

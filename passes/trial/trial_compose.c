@@ -3,7 +3,7 @@
  * pipeline by a bound or by running the schedule, and of its update.  Whether
  * its bound is above the plans found.
  */
-#include "passes/search/search_trial.h"
+#include "passes/trial/trial.h"
 
 #include <math.h>
 #include <string.h>

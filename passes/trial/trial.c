@@ -1,7 +1,7 @@
 /*
  * A plan that is tried: how it begins, and what it is as a plan.
  */
-#include "passes/search/search_trial.h"
+#include "passes/trial/trial.h"
 
 #include <math.h>
 

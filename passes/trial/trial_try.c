@@ -3,7 +3,7 @@
  * recompute, and finds whether the plan fits and how long its step is.  Bounds
  * come first: the schedule is run only if the plan may still win by them.
  */
-#include "passes/search/search_trial.h"
+#include "passes/trial/trial.h"
 
 #include <math.h>
 #include <stdlib.h>

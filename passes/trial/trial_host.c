@@ -3,8 +3,7 @@
  * The devices of a node share its host, and may run several ranks of a
  * pipeline.  So nodes are checked, not ranks, once layers by stage are known.
  */
-#include "passes/search/search_trial.h"
-
+#include "passes/trial/trial.h"
 
 /*
  * Notes, of plans that do not fit in the memory of hosts, the one that needs

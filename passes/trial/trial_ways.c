@@ -1,8 +1,8 @@
 /*
  * How the stages of a rank recompute: what each way takes and keeps, and what
- * any ways keep at least.  Used by search_fit.c and search_choose.c.
+ * any ways keep at least.  Used by trial_fit.c and trial_choose.c.
  */
-#include "passes/search/search_fit.h"
+#include "passes/trial/trial_fit.h"
 
 #include <math.h>
 
