@@ -69,6 +69,29 @@ raise_to_link(struct trial *x, uint32_t stage)
 	}
 }
 
+/*
+ * Parameters on the host cross its link, and so do gradients.  Backward of any
+ * way has all nodes of the program that recomputes nothing (piece_least.c), so
+ * it reads and adds no less than that.
+ */
+static void
+raise_to_params(struct trial *x, uint32_t stage)
+{
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES, k;
+	struct price_func f[SCHED_NKINDS];
+	double *least = x->least[stage];
+
+	if (!(offload & PLAN_OFFLOAD_PARAMS)) {
+		return;
+	}
+	piece_stage_price(&x->s->space, x->cost, x->dev_of[stage], lo, hi, f);
+	for (k = SCHED_F + 1; k < SCHED_NKINDS; k++) {
+		least[k] = larger(least[k], price_link_us(&f[k], offload) *
+					    (1 - PIECE_NEAR));
+	}
+}
+
 static bool
 compose_stage(struct trial *x, uint32_t stage)
 {
@@ -87,6 +110,7 @@ compose_stage(struct trial *x, uint32_t stage)
 			  x->known ? x->known->maps : NULL, dev, lo, hi,
 			  x->least[stage]);
 	raise_to_link(x, stage);
+	raise_to_params(x, stage);
 	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}

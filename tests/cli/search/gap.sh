@@ -88,4 +88,10 @@ step=$(step_of out)
 run "$@" --pin recompute=n+silu+g
 below "$step" "$(awk -v us="$(step_of out)" 'BEGIN { print us * 1.0001 }')" ||
 	bad "$step, and $(step_of out) with a way that was passed over"
+
+# ---- parameters on hosts
+
+# of ranks that remain open, bounds have what crosses the link
+run --target h100x8 --explain=search "$examples/megatron-530b.llm"
+grep -q 'a gap of 0.0%' out || bad 'parameters on drives: a gap'
 exit $failed

@@ -24,7 +24,7 @@
  */
 struct nearness {
 	double ratios, known, links, own;
-	int n, ways, nlinks, nown;
+	int n, ways, nlinks, nown, params;
 };
 
 /* What a piece takes as shown, forward and altogether. */
@@ -135,11 +135,12 @@ check_placed(struct stand *x, const struct drawn *d,
 	}
 }
 
+/* Backward of a way reads no fewer parameters than that without one. */
 static void
 check_way(const struct stand *x, const struct piece_prices *none,
-	  const struct piece_prices *way)
+	  const struct piece_prices *way, struct nearness *near)
 {
-	uint32_t i;
+	uint32_t i, k;
 
 	for (i = 0; i < PIECE_BODY + x->space.nkinds; i++) {
 		struct shown least = least_of(none, i);
@@ -147,6 +148,13 @@ check_way(const struct stand *x, const struct piece_prices *none,
 
 		assert_true(least.forward <= us.forward * (1 + 1e-9));
 		assert_true(least.all <= us.all * (1 + 1e-9));
+		for (k = SCHED_F + 1; k < SCHED_NKINDS; k++) {
+			double params = piece_fn(none, i, k)->params_us;
+
+			assert_true(params <= piece_fn(way, i, k)->params_us *
+					      (1 + 1e-9));
+			near->params += params > 0;
+		}
 	}
 }
 
@@ -221,7 +229,7 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 		if (!way) {
 			continue;
 		}
-		check_way(x, none, way);
+		check_way(x, none, way, near);
 		check_placed(x, d, way, false);
 		check_placed(x, d, way, true);
 		us = inner_shown(x, way);
@@ -309,6 +317,7 @@ test_least(void **state)
 	print_message("of what crosses the link to the host %.3f is known\n",
 		      near.links / near.nlinks);
 	assert_true(near.links > 0.9 * near.nlinks);
+	assert_true(near.params > near.ways);
 	print_message("%d ways of %d plans: bounds are %.3f of the quickest, "
 		      "%.3f if known; of large models, %d of %d: %.3f, %.3f\n",
 		      near.ways, near.n, near.ratios / near.n,
