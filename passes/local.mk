@@ -162,6 +162,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/plan/plan_text.c \
 	%D%/plan/plan_tiles.c \
 	%D%/plugin.c \
+	%D%/price/cost_cached.c \
 	%D%/price/cost_collective.c \
 	%D%/price/cost_gradients.c \
 	%D%/price/cost_kernel.c \
@@ -186,6 +187,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price_narrow.c \
 	%D%/price/price_parts.c \
 	%D%/price/price_run.c \
+	%D%/price/price_served.c \
 	%D%/price/price_traits.c \
 	%D%/price/target.c \
 	%D%/price/target_groups.c \

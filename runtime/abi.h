@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 13
+#define RT_ABI_VERSION 14
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -369,6 +369,12 @@ struct rt_program {
 	const struct rt_port *logits;
 };
 
+/* What a full step of a plan that serves has: so many sequences, each with so
+ * many positions after so many that are cached. */
+struct rt_load {
+	int64_t sequences, positions, before;
+};
+
 struct rt_plan {
 	int64_t abi;		/* RT_ABI_VERSION */
 	const char *compiler;	/* "llmc 0.1.0" */
@@ -397,6 +403,9 @@ struct rt_plan {
 	int64_t batch, tokens;	/* of one step: sequences, tokens */
 	/* tokens of the longest sequence that it serves; 0: it trains */
 	int64_t context;
+	/* of which step_us is, and what it measures by itself; sequences 0: it
+	 * trains */
+	struct rt_load load;
 	/*
 	 * The same step of fewer positions, ascending: plans with the same
 	 * ranks, groups and channels, and no weights and states of their own.

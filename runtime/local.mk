@@ -252,6 +252,7 @@ rank_sources = \
 	%D%/train/engine.c \
 	%D%/train/engine.h \
 	%D%/train/feed.c \
+	%D%/train/full_step.c \
 	%D%/train/inspect.c \
 	%D%/train/load.c \
 	%D%/train/local.c \

@@ -562,6 +562,7 @@ host_kernel_data(struct cg_code *c, struct host_kernel *h,
 {
 	struct price_func f = { 0 };
 	struct kernel part;
+	double flops, bytes;
 
 	if (x->parts) {
 		parts_kernel(c->m, x, c->a, &part);
@@ -571,10 +572,9 @@ host_kernel_data(struct cg_code *c, struct host_kernel *h,
 		h->steps = steps_data(c, &h->k, h->image);
 	}
 	price_kernel(&c->pricing, x, &f);
+	price_kernel_work(&c->pricing, x, &flops, &bytes);
 	return kernel_data(c, what_of(c, x), &h->k, h->steps,
-			   h->at_bytes, x->work->flops,
-			   x->work->read_bytes + x->work->write_bytes,
-			   f.total_us);
+			   h->at_bytes, flops, bytes, f.total_us);
 }
 
 struct ll_value *

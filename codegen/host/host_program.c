@@ -244,6 +244,43 @@ training_of(const struct ir_module *m)
 	return x;
 }
 
+/* The keys of a step that serves; 0: it trains. */
+static double
+keys_of(const struct ir_module *m)
+{
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (n->op == IR_INPUT && strcmp("key", ir_text(m->ctx,
+		    ir_attr(m, n, IR_ATTR_NAME)->text)) == 0) {
+			return (double)ir_dim_size(m, ir_type(m, n->result)->
+						      dims[0]);
+		}
+	}
+	return 0;
+}
+
+static struct rt_load
+load_of(const struct cg_code *c, const struct cg_facts *f)
+{
+	struct rt_load x = { 0 };
+	double keys = keys_of(c->m);
+	struct cost_load l;
+
+	if (!keys || !price_load(c->m, (double)f->tokens, keys, &l)) {
+		return x;
+	}
+	if (l.decoding > 0) {
+		return (struct rt_load){ (int64_t)l.decoding, 1,
+					 (int64_t)l.keys - 1 };
+	}
+	return (struct rt_load){ (int64_t)l.prompts,
+				 (int64_t)(l.chunk / l.prompts),
+				 (int64_t)l.before };
+}
+
 /* All numbers that are known before the programs are emitted. */
 static struct rt_plan
 numbers_of(const struct cg_code *c, const struct cg_facts *f)
@@ -255,7 +292,7 @@ numbers_of(const struct cg_code *c, const struct cg_facts *f)
 		.nmicrobatches = c->r->nmicrobatches, .workers = HOST_WORKERS,
 		.nchannels = c->mem.sends.n, .nprograms = c->classes.n,
 		.batch = f->batch, .tokens = f->tokens,
-		.context = f->context,
+		.context = f->context, .load = load_of(c, f),
 		.seed = (int64_t)ir_setting_num(c->m, "train.seed", 0),
 		.steps = (int64_t)ir_setting_num(c->m, "train.steps", 0),
 		.training = training_of(c->m),

@@ -165,8 +165,7 @@ predict(struct cg_code *c, const struct kernel *kernel,
 	}
 	price_kernel(&c->pricing, kernel, &f);
 	to->us = f.total_us;
-	to->flops = kernel->work->flops;
-	to->bytes = kernel->work->read_bytes + kernel->work->write_bytes;
+	price_kernel_work(&c->pricing, kernel, &to->flops, &to->bytes);
 }
 
 static void

@@ -60,6 +60,8 @@ drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 	int64_t tokens, keys;
 
 	set(m, "program.serves", 1);
+	set(m, "serve.prompt", (int64_t)in->asked->prompt);
+	set(m, "serve.output", (int64_t)in->asked->output);
 	set(m, "serve.tokens", TOKENS);
 	tokens = drv_serve_size(m, "tokens");
 	set(m, "serve.rows", tokens < ROWS ? tokens : ROWS);

@@ -51,7 +51,7 @@ capacity(const struct serve_answer_in *in, const struct serve_program *p,
 	 const struct serving_limit *limit, double length)
 {
 	double step = limit->tokens * (double)p->split.ep;
-	struct serve_load l = serve_load_of(in->asked, 1, step);
+	struct cost_load l = serve_load_of(in->asked, 1, step);
 	struct serve_memory m;
 
 	serve_memory(p, in->target, in->asked, &l, &m);

@@ -342,6 +342,63 @@ bool cost_single_is_sync(const struct cost_single *x);
 void cost_single_keys(const struct cost_single *x, int64_t units,
 		      struct cost_keys *k);
 
+/* ---- cost_cached.c ---------------------------------------------------- */
+
+/* What is in a step that serves, of a replica. */
+struct cost_load {
+	double decoding;	/* sequences, one position each */
+	double keys;		/* of each, in the mean */
+	double chunk;		/* positions of prompts beside them */
+	double prompts;		/* sequences that these are of */
+	double before;		/* positions of each that are cached already */
+};
+
+/* Steps of at most so many positions are of sequences that decode, and programs
+ * have some of them (serve_next_size). */
+#define COST_FEW_POSITIONS 32
+
+/* All keys of a step, on each of so many ranks that sequences are spread
+ * over. */
+double cost_step_keys(const struct cost_load *l, double ranks);
+/*
+ * What a program's step of so many positions is full of, with requests of such
+ * lengths: sequences that decode, in the middle of their answers; or, of more
+ * than a few positions, chunks of as many prompts as it has whole ones, of one
+ * at least, in the middle of it.  It has at most so many keys.  Sequences have
+ * whole positions.
+ */
+struct cost_load cost_full_load(double prompt, double output,
+				double positions, double keys);
+
+/* Attention to keys of a cache, of one rank. */
+struct cost_cached {
+	double ranks;		/* over which sequences are spread */
+	double heads, kv;
+	double d, v;		/* numbers of a head's key and value */
+	double latent;		/* of a latent that all heads have; 0: none */
+	double window;		/* 0: all keys */
+	double queries;		/* of a sequence that decodes */
+	double key_bytes;	/* that it reads of a key, with its value */
+	enum target_rate rate;
+	/* by kernels of this compiler for a GPU; NULL: by others */
+	const struct cost_single *single;
+};
+
+/* The time that sequences that decode read their cache, and all beyond it;
+ * without launches, and how many these are. */
+struct cost_cached_us {
+	double cache_us, math_us, launches;
+};
+
+struct cost_cached_us cost_cached(const struct target_device *d,
+				  const struct cost_cached *x,
+				  const struct cost_load *l);
+/* Of what queries see: products, and what is read and written. */
+double cost_cached_flops(const struct cost_cached *x,
+			 const struct cost_load *l);
+double cost_cached_bytes(const struct cost_cached *x,
+			 const struct cost_load *l);
+
 /* ---- cost_gradients.c ------------------------------------------------- */
 
 /*

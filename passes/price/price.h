@@ -237,6 +237,24 @@ bool price_has_own_attention(const struct price_traits *t,
 bool price_may_have_one_kernel(const struct pricing *p,
 			       const struct kernel *k);
 
+/* ---- price_served.c --------------------------------------------------- */
+
+/*
+ * What a step of a program that serves is full of (cost_full_load), of which
+ * prices of the program are: of so many positions and keys, with the requests
+ * that its settings say.  False: it trains.
+ */
+bool price_load(const struct ir_module *m, double positions, double keys,
+		struct cost_load *out);
+/* Adds one run of attention to keys of a cache.  False: it is other
+ * attention. */
+bool price_cached_attention(struct pricing *p, const struct kernel *k,
+			    struct price_func *f);
+/* FLOPs of a kernel, and what it reads and writes: of attention to keys of a
+ * cache, with the keys that it has; else as many as there may be. */
+void price_kernel_work(const struct pricing *p, const struct kernel *k,
+		       double *flops, double *bytes);
+
 /* ---- price_contraction.c ---------------------------------------------- */
 
 /* Adds one run of a kernel that is one, without communication. */

@@ -397,6 +397,9 @@ price_attention_kernel(struct pricing *p, const struct kernel *k,
 	bool forward = ir_is(n->op, IRF_CACHED);
 	struct cost c;
 
+	if (price_cached_attention(p, k, f)) {
+		return;
+	}
 	if (p->traits->unfused) {
 		price_unfused(p, &x, forward, f);
 		return;

@@ -230,15 +230,6 @@ void serve_find_computed(const struct ir_module *m, region_id id,
 
 /* ---- serve_price.c: the time and the memory of a step ------------------ */
 
-/* What is in a step of a replica. */
-struct serve_load {
-	double decoding;	/* sequences, one position each */
-	double keys;		/* of each, in the mean */
-	double chunk;		/* positions of prompts beside them */
-	double prompts;		/* sequences that these are of */
-	double before;		/* positions of each that are cached already */
-};
-
 enum serve_part_kind {
 	SERVE_WEIGHTS, SERVE_CACHE, SERVE_CONTRACTIONS, SERVE_ATTENDING,
 	SERVE_MAPS, SERVE_COMMUNICATION, SERVE_LAUNCHES, SERVE_NTIMES
@@ -261,7 +252,7 @@ struct serve_memory {
 
 /* For steps of that load; a request's mean length says what windows keep. */
 void serve_memory(const struct serve_program *p, const struct target *t,
-		  const struct serve_asked *q, const struct serve_load *load,
+		  const struct serve_asked *q, const struct cost_load *load,
 		  struct serve_memory *out);
 /*
  * A program's step computes all of its positions however few it is given, so
@@ -271,7 +262,7 @@ void serve_memory(const struct serve_program *p, const struct target *t,
 int64_t serve_next_size(int64_t positions);
 /* One step of a batch, in the stage that takes longest. */
 void serve_step(const struct serve_program *p, const struct target *t,
-		const struct serve_asked *q, const struct serve_load *load,
+		const struct serve_asked *q, const struct cost_load *load,
 		struct serve_time *out);
 /* Tokens of a sequence that a step brings. */
 double serve_step_tokens(const struct serve_asked *q);
@@ -280,7 +271,7 @@ double serve_hop_us(const struct serve_program *p, const struct target *t,
 		    double rows);
 
 /* Of prompts of the mean length, and sequences in the middle of theirs. */
-struct serve_load serve_load_of(const struct serve_asked *q, double decoding,
+struct cost_load serve_load_of(const struct serve_asked *q, double decoding,
 				double chunk);
 /*
  * A token of each of so many sequences of a replica, in as many batches as it

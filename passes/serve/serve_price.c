@@ -44,7 +44,7 @@ struct stepping {
 	const struct serve_program *p;
 	const struct target_group *t;
 	const struct serve_asked *q;
-	const struct serve_load *load;
+	const struct cost_load *load;
 	double ranks;		/* over which sequences are spread */
 	double memory_bytes_us;
 	double read_bytes_us;	/* of weights and what is with them */
@@ -273,24 +273,15 @@ key_bytes(const struct serve_item *x, const struct serve_asked *q)
 	       cached_bytes(x, q, there) * reads_of(x, q);
 }
 
-/* All keys of a step, on each rank. */
-static double
-step_keys(const struct serve_load *l, double ranks)
-{
-	double keys = l->decoding * l->keys + l->prompts * l->before + l->chunk;
-
-	return fmax(keys / ranks, 1);
-}
-
 /* Whether kernels of a program for a GPU compute it: as single queries, or
  * blocks of these.  They are those of a step of so many positions. */
 static bool
 is_own(const struct serve_item *x, const struct target_group *t,
-       const struct serve_load *l, double ranks, struct cost_single *out)
+       const struct cost_load *l, double ranks, struct cost_single *out)
 {
 	*out = (struct cost_single){
 		.queries = (int64_t)fmax((l->decoding + l->chunk) / ranks, 1),
-		.keys = (int64_t)step_keys(l, ranks),
+		.keys = (int64_t)cost_step_keys(l, ranks),
 		.heads = (int64_t)x->heads, .kv = (int64_t)x->kv,
 		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within,
 		.exact = cost_rate_bytes(x->rate) > 2, .slopes = x->slopes,
@@ -299,145 +290,25 @@ is_own(const struct serve_item *x, const struct target_group *t,
 	return x->own && !target_is_cpu(&t->device);
 }
 
-/* Whether queries of chunks are single ones, too. */
-static bool
-is_all_single(const struct cost_single *x)
-{
-	return cost_single_fits(x) &&
-	       cost_single_is_always(x, cost_single_is_wide(x));
-}
-
-/* What sequences that decode, or prompts, launch alone: of engines keys in
- * several blocks, and a kernel to join their sums. */
-static double
-attention_launches(const struct stepping *s, const struct serve_item *x,
-		   bool decodes)
-{
-	struct cost_single single;
-
-	if (is_own(x, s->t, s->load, s->ranks, &single)) {
-		return cost_single_launches(&single);
-	}
-	return decodes && !target_is_cpu(&s->t->device) ? 2 : 1;
-}
-
-/* Keys that a query of a chunk sees in the mean. */
-static double
-chunk_keys(const struct serve_item *x, const struct serve_load *l)
-{
-	double queries = l->chunk / fmax(l->prompts, 1);
-
-	return keys_of(x, l->before + (queries + 1) / 2);
-}
-
-static void
-add_decoding(const struct stepping *s, const struct serve_item *x,
-	     struct serve_time *out)
-{
-	const struct serve_load *l = s->load;
-	const struct target_device *d = &s->t->device;
-	struct cost_keys k = {
-		.sequences = fmax(l->decoding / s->ranks, 1),
-		.queries = 1 + s->q->drafts,
-		.keys = keys_of(x, l->keys),
-		.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
-		.latent = x->latent ? x->cached : 0,
-		.bytes = key_bytes(x, s->q),
-		.rate = x->rate
-	};
-	struct cost_single single;
-	struct cost c;
-
-	if (is_own(x, s->t, l, s->ranks, &single)) {
-		k.beside = is_all_single(&single)
-			? cost_single_parts(l->chunk / s->ranks,
-					    chunk_keys(x, l)) : 0;
-		cost_single_keys(&single, d->units, &k);
-	}
-	c = cost_keys(d, &k);
-	add_larger(out, SERVE_CACHE, x->times * c.memory_us, SERVE_ATTENDING,
-		   x->times * c.us);
-	add(out, SERVE_LAUNCHES, attention_launches(s, x, true) * x->times *
-	    s->launch_us);
-}
-
-/*
- * A chunk whose queries are single ones, each of which loads keys of its own,
- * and leaves results.  Memory is read once for all of a prompt.
- */
-static double
-single_prompts_us(const struct stepping *s, const struct serve_item *x,
-		  const struct cost_single *single)
-{
-	const struct serve_load *l = s->load;
-	double prompts = fmax(l->prompts / s->ranks, 1);
-	double queries = fmax(l->chunk / s->ranks, 1);
-	struct cost_keys k = {
-		.sequences = queries, .queries = 1, .keys = chunk_keys(x, l),
-		.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
-		.rate = x->rate,
-		.beside = cost_single_parts(l->decoding / s->ranks,
-					    keys_of(x, l->keys))
-	};
-
-	k.bytes = key_bytes(x, s->q) * prompts *
-		  keys_of(x, l->before + queries / prompts) /
-		  (queries * k.keys);
-	cost_single_keys(single, s->t->device.units, &k);
-	return cost_keys(&s->t->device, &k).us;
-}
-
-/* Blocks of queries, and of a program for a GPU the scores of each part of the
- * columns of results. */
-static double
-block_prompts_us(const struct stepping *s, const struct serve_item *x,
-		 const struct cost_single *single)
-{
-	const struct serve_load *l = s->load;
-	struct cost_attention a = {
-		.batch = fmax(l->prompts / s->ranks, 1),
-		.heads = x->heads, .kv_heads = x->kv,
-		.head_dim = (x->d * (single ? cost_single_scores(single) : 1) +
-			     x->v) / 2,
-		.causal = true, .window = x->window, .rate = x->rate,
-		.narrow = single && cost_single_is_sync(single)
-	};
-	struct cost c;
-
-	a.queries = fmax(l->chunk / s->ranks / a.batch, 1);
-	a.keys = l->before + a.queries;
-	c = cost_attention(&s->t->device, &a);
-	return c.us - c.launch_us;
-}
-
-static void
-add_prompts(const struct stepping *s, const struct serve_item *x,
-	    struct serve_time *out)
-{
-	const struct serve_load *l = s->load;
-	struct cost_single single;
-	bool own = is_own(x, s->t, l, s->ranks, &single);
-
-	add(out, SERVE_ATTENDING, x->times * (own && is_all_single(&single)
-	    ? single_prompts_us(s, x, &single)
-	    : block_prompts_us(s, x, own ? &single : NULL)));
-	/* the same kernels are those of sequences that decode */
-	if (!own || l->decoding <= 0) {
-		add(out, SERVE_LAUNCHES, attention_launches(s, x, false) *
-		    x->times * s->launch_us);
-	}
-}
-
 static void
 add_attention(const struct stepping *s, const struct serve_item *x,
 	      struct serve_time *out)
 {
-	if (s->load->decoding > 0) {
-		add_decoding(s, x, out);
-	}
-	if (s->load->chunk > 0) {
-		add_prompts(s, x, out);
-	}
+	struct cost_cached c = {
+		.ranks = s->ranks, .heads = x->heads, .kv = x->kv,
+		.d = x->d, .v = x->v, .latent = x->latent ? x->cached : 0,
+		.window = x->window, .queries = 1 + s->q->drafts,
+		.key_bytes = key_bytes(x, s->q), .rate = x->rate
+	};
+	struct cost_single single;
+	struct cost_cached_us us;
+
+	c.single = is_own(x, s->t, s->load, s->ranks, &single) ? &single
+							       : NULL;
+	us = cost_cached(&s->t->device, &c, s->load);
+	add(out, SERVE_CACHE, x->times * us.cache_us);
+	add(out, SERVE_ATTENDING, x->times * us.math_us);
+	add(out, SERVE_LAUNCHES, x->times * us.launches * s->launch_us);
 }
 
 /* ---- draws ---- */
@@ -465,7 +336,7 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	struct cost_group group = x->group;
 	double bytes;
 
-	rows = x->of_keys ? step_keys(s->load, s->ranks) : rows;
+	rows = x->of_keys ? cost_step_keys(s->load, s->ranks) : rows;
 	bytes = at(x->bytes, rows);
 	switch (x->work) {
 	case SERVE_DOT:
@@ -489,19 +360,18 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	}
 }
 
-#define FEW_POSITIONS 32
-
 int64_t
 serve_next_size(int64_t positions)
 {
 	return positions < 1 ? 1 : positions < 8 ? 8
-		: positions < FEW_POSITIONS ? FEW_POSITIONS : 2 * positions;
+		: positions < COST_FEW_POSITIONS ? COST_FEW_POSITIONS
+		: 2 * positions;
 }
 
 /* Rows of a rank in part i: after the last layer, one of each sequence. */
 static double
 rows_of(const struct serve_program *p, const struct serve_asked *q,
-	const struct serve_load *l, uint32_t i)
+	const struct cost_load *l, uint32_t i)
 {
 	double rows = l->decoding * (1 + q->drafts) +
 		      (i + 1 == p->nparts ? l->prompts : l->chunk);
@@ -519,7 +389,7 @@ computed_rows(const struct stepping *s, double rows)
 {
 	int64_t size = 0;
 
-	if (!target_is_cpu(&s->t->device) || rows > FEW_POSITIONS) {
+	if (!target_is_cpu(&s->t->device) || rows > COST_FEW_POSITIONS) {
 		return rows;
 	}
 	while ((double)size < rows) {
@@ -595,7 +465,7 @@ static void
 add_drafts(const struct stepping *s, struct serve_time *out)
 {
 	struct serve_asked one = *s->q;
-	struct serve_load load = *s->load;
+	struct cost_load load = *s->load;
 	struct stepping alone = *s;
 	uint32_t i, last = 0;
 	int k;
@@ -619,7 +489,7 @@ add_drafts(const struct stepping *s, struct serve_time *out)
 
 void
 serve_step(const struct serve_program *p, const struct target *t,
-	   const struct serve_asked *q, const struct serve_load *load,
+	   const struct serve_asked *q, const struct cost_load *load,
 	   struct serve_time *out)
 {
 	const struct target_group *g = &t->groups.at[0];
@@ -684,10 +554,10 @@ serve_hop_us(const struct serve_program *p, const struct target *t,
 			       NULL).us;
 }
 
-struct serve_load
+struct cost_load
 serve_load_of(const struct serve_asked *q, double decoding, double chunk)
 {
-	struct serve_load l = { .decoding = decoding,
+	struct cost_load l = { .decoding = decoding,
 				.keys = q->prompt + q->output / 2,
 				.chunk = chunk };
 
@@ -702,7 +572,7 @@ serve_cycle_us(const struct serve_answer_in *in, const struct serve_program *p,
 {
 	double pp = (double)p->split.pp;
 	double each = sequences > 0 ? fmax(sequences / pp, 1) : 0;
-	struct serve_load l = serve_load_of(in->asked, each, tokens / pp);
+	struct cost_load l = serve_load_of(in->asked, each, tokens / pp);
 
 	serve_step(p, in->target, in->asked, &l, out);
 	return pp * (out->total_us +
@@ -777,7 +647,7 @@ part_workspace(const struct serve_part *part, double rows)
 /* The scratch of its kernels of attention, which all layers share. */
 static double
 part_scratch(const struct serve_part *part, const struct target *t,
-	     const struct serve_load *load, double ranks)
+	     const struct cost_load *load, double ranks)
 {
 	struct cost_single single;
 	double most = 0;
@@ -806,7 +676,7 @@ is_made(const struct serve_asked *q, const struct serve_split *s)
 
 void
 serve_memory(const struct serve_program *p, const struct target *t,
-	     const struct serve_asked *q, const struct serve_load *load,
+	     const struct serve_asked *q, const struct cost_load *load,
 	     struct serve_memory *out)
 {
 	double length = q->prompt + q->output;

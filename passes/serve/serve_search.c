@@ -43,7 +43,7 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 {
 	const struct serve_asked *q = in->asked;
 	double pp = (double)p->split.pp, mean, prefill;
-	struct serve_load full = serve_load_of(q, fmax(sequences / pp, 1),
+	struct cost_load full = serve_load_of(q, fmax(sequences / pp, 1),
 					       chunk);
 	struct serve_time t;
 

@@ -164,6 +164,20 @@ show_program(const struct rt_plan *p, int64_t number, FILE *out)
 	}
 }
 
+/* What the step has that is predicted, of a plan that serves. */
+static void
+show_load(const struct rt_plan *p, FILE *out)
+{
+	const struct rt_load *l = &p->load;
+
+	if (l->sequences > 0) {
+		fprintf(out, "%-10s %lld sequence%s, each with %lld position%s "
+			"after %lld\n", "full of", (long long)l->sequences,
+			l->sequences == 1 ? "" : "s", (long long)l->positions,
+			l->positions == 1 ? "" : "s", (long long)l->before);
+	}
+}
+
 void
 rt_inspect(const struct rt_plan *p, FILE *out)
 {
@@ -177,6 +191,7 @@ rt_inspect(const struct rt_plan *p, FILE *out)
 	fprintf(out, "%-10s %lld sequences, %lld tokens, %.4g GFLOP\n",
 		"step", (long long)p->batch, (long long)p->tokens,
 		p->flops * 1e-9);
+	show_load(p, out);
 	fprintf(out, "%-10s %.3f ms a step", "predicted", p->step_us * 1e-3);
 	if (p->peak > 0 && p->step_us > 0) {
 		fprintf(out, ", MFU %.1f%%", 100 * p->flops /

@@ -213,6 +213,11 @@ enum rt_status rt_feed_fill_inputs(struct rt_run *r, const struct rt_feed *feed,
  * that the host writes, it has to be written there. */
 enum rt_status rt_feed_staging(struct rt_run *r, int64_t offset, int64_t bytes,
 			       int32_t **out, struct rt_error *err);
+/* full_step.c: number i of an input of a full step that says where keys are:
+ * first, last, key, slot; and fills those inputs, which have drawn numbers. */
+int64_t rt_full_step_number(const struct rt_load *l, const char *name,
+			    int64_t i);
+enum rt_status rt_fill_full_step(struct rt_run *r, struct rt_error *err);
 /* Opens sources with the sequence length and vocabulary of a plan. */
 enum rt_status rt_feed_open(struct rt_blend **out, const struct rt_plan *p,
 			    const struct rt_source *sources, int64_t n,

@@ -182,6 +182,9 @@ fill_inputs(struct rt_run *r, const struct rt_feed *feed, struct rt_error *err)
 			status = rt_feed_fill_inputs(r, feed, err);
 		} else if (r->program->draw) {
 			status = call_func(r, r->program->draw, mb, err);
+			if (status == RT_OK && r->plan->load.sequences > 0) {
+				status = rt_fill_full_step(r, err);
+			}
 		} else if (r->program->ninputs > 0) {
 			status = rt_fail(err, RT_RANGE, RT_NOWHERE,
 				"this plan cannot draw its inputs: give it "

@@ -94,6 +94,7 @@ unit_tests += \
 	%D%/serve/t-scheduler \
 	%D%/serve/t-serve \
 	%D%/serve/t-serve-own \
+	%D%/serve/t-serve-priced \
 	%D%/serve/t-stored \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \

@@ -131,6 +131,10 @@ each after N ms (median), N tokens/s
 to the end N ms, N tokens/s' ] || bad "a measurement on $ranks"
 done
 
+./one/rank inspect >out 2>err || fail inspect
+grep -qx 'full of    [1-9].* sequences*, each with [1-9].* after [0-9]*' out ||
+	bad "a step that is predicted: $(cat out)"
+
 ./one/rank bench --sequences 2 --prompt-tokens 5 --tokens 1 >out 2>err ||
 	fail 'bench of one token'
 grep -qx 'each after none' out || bad "steps after the last: $(cat out)"

@@ -141,10 +141,32 @@ test_loss_tokens(void **state)
 	close_plan(&b);
 }
 
+/* Two sequences of three positions after four each, and a position more. */
+static void
+test_full_step(void **state)
+{
+	static const struct rt_load load = { 2, 3, 4 };
+	static const int64_t first[] = { 0, 0, 0, 7, 7, 7, 0 };
+	static const int64_t last[] = { 4, 5, 6, 11, 12, 13, 0 };
+	int64_t i;
+
+	(void)state;
+	for (i = 0; i < 7; i++) {
+		assert_int_equal(rt_full_step_number(&load, "first", i),
+				 first[i]);
+		assert_int_equal(rt_full_step_number(&load, "last", i),
+				 last[i]);
+		assert_int_equal(rt_full_step_number(&load, "slot", i),
+				 last[i]);
+		assert_int_equal(rt_full_step_number(&load, "key", i), i);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_full_step),
 		cmocka_unit_test(test_documents),
 		cmocka_unit_test(test_loss_tokens),
 	};

@@ -16,7 +16,7 @@
 static double
 chunk_us(struct served *s, double n, double before)
 {
-	struct serve_load l = { .chunk = n, .prompts = 1, .before = before };
+	struct cost_load l = { .chunk = n, .prompts = 1, .before = before };
 	struct serve_program p;
 	struct serve_time t;
 
@@ -92,7 +92,7 @@ test_prompts_of_latents(void **state)
 static double
 products_us(struct served *s, bool own, bool keeps_epilogues, double rows)
 {
-	struct serve_load l = { .decoding = rows, .keys = 1024 };
+	struct cost_load l = { .decoding = rows, .keys = 1024 };
 	struct serve_program p;
 	struct serve_time t;
 	uint32_t i, k;

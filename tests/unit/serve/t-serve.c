@@ -18,7 +18,7 @@
 static struct serve_memory
 memory(struct served *s, int64_t tp, int64_t pp, int64_t ep)
 {
-	struct serve_load l = serve_load_of(&s->asked, 8, 0);
+	struct cost_load l = serve_load_of(&s->asked, 8, 0);
 	struct serve_program p;
 	struct serve_memory m;
 
@@ -166,7 +166,7 @@ static struct serve_time
 decode_time(struct served *s, const struct serve_program *p, double sequences,
 	    double keys)
 {
-	struct serve_load l = serve_load_of(&s->asked, sequences, 0);
+	struct cost_load l = serve_load_of(&s->asked, sequences, 0);
 	struct serve_time t;
 
 	l.keys = keys;

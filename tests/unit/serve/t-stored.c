@@ -112,7 +112,7 @@ accounted(struct ir_module *m, const struct pair *p,
 				 .weights = f->name ? f : NULL };
 	struct serve_split split = { .tp = p->n[NR_TP], .ep = p->n[NR_EP],
 				     .is_shared = true };
-	struct serve_load load = serve_load_of(&q, 1, 0);
+	struct cost_load load = serve_load_of(&q, 1, 0);
 	struct serve_program program;
 	struct serve_memory memory;
 	struct serve_model model;
