@@ -48,6 +48,27 @@ set(struct ir_module *m, const char *name, int64_t n)
 	}
 }
 
+/* Keys of a step, unless they are given. */
+static int64_t
+default_keys(double context)
+{
+	int64_t least = units(context + UNIT - 1);
+
+	return least > KEYS ? least : KEYS;
+}
+
+void
+drv_set_serve_steps(const struct ir_module *m, struct serve_asked *q)
+{
+	int64_t slots = drv_serve_size(m, "slots");
+	double keys = (double)default_keys(q->context);
+
+	q->step_tokens = ir_setting_num(m, "serve.tokens", TOKENS);
+	keys = ir_setting_num(m, "serve.keys", keys);
+	q->step_keys = slots > 0
+		? fmin(keys, (double)units((double)slots + UNIT - 1)) : keys;
+}
+
 void
 drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 		    const struct serve_plan *x)
@@ -67,7 +88,7 @@ drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 	set(m, "serve.rows", tokens < ROWS ? tokens : ROWS);
 	set(m, "serve.slots", slots);
 	slots = drv_serve_size(m, "slots");
-	keys = least > KEYS ? least : KEYS;
+	keys = default_keys((double)context);
 	/* part of a unit holds no sequence's keys */
 	slots = units((double)slots + UNIT - 1);
 	set(m, "serve.keys", keys < slots ? keys : slots);

@@ -110,6 +110,9 @@ int64_t drv_serve_size(const struct ir_module *m, const char *key);
  */
 void drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 			 const struct serve_plan *x);
+/* Sets the positions and keys of the largest step of a program of m, as far as
+ * they are known before it is: *q has all else. */
+void drv_set_serve_steps(const struct ir_module *m, struct serve_asked *q);
 /*
  * Whether the sizes that the user set are those of a step that can answer such
  * a request; reports the first that is not.

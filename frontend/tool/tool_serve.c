@@ -87,6 +87,7 @@ read_asked(struct driver *d, const struct ir_module *m,
 	q->weights = format_of(m, ir_setting(m, "serve.weights"));
 	q->cache = format_of(m, ir_setting(m, "serve.cache"));
 	q->fp8 = ir_setting(m, "serve.matmul") != NULL;
+	drv_set_serve_steps(m, q);
 	return lengths_agree(m, s, q) && drv_check_serve_sizes(m, q) &&
 	       drv_read_number(d, OPT_PRICE, 1e-6, 1e6, "USD for an hour of "
 			       "one device from 1e-6 to 1e6, such as 2.5",

@@ -23,47 +23,35 @@ price_load(const struct ir_module *m, double positions, double keys,
 
 /* ---- where keys lie ---- */
 
-/* What attention reads keys or values of, and where in a row of it they begin;
- * in *at, its type in memory in *dtype. */
+/* What a kernel of attention reads keys or values of: through the index of a
+ * gather, if that is of the kernel, and from where in a row on. */
 struct keys_at {
-	const struct ir_node *gather;	/* NULL: a step computes them */
+	value_id value;
 	int64_t at;
-	uint8_t dtype;
 };
 
 static struct keys_at
 keys_of(const struct ir_module *m, const struct kernel *k, value_id v)
 {
-	struct keys_at x = { .dtype = ir_type(m, v)->dtype };
+	struct keys_at x = { v, 0 };
 	const struct ir_node *n = ir_node(m, m->values.at[v].node);
 	bool is_read = kernel_reads(k, v);
 
-	while (n->op == IR_SLICE || n->op == IR_CAST) {
+	while (n->op == IR_SLICE ||
+	       (!is_read && (n->op == IR_CAST || n->op == IR_GATHER))) {
 		x.at += n->op == IR_SLICE
 			? ir_attr_int(m, n, IR_ATTR_AT, 0) : 0;
-		v = ir_args(m, n)[0];
-		if (!is_read) {
-			x.dtype = ir_type(m, v)->dtype;
-			is_read = kernel_reads(k, v);
-		}
-		n = ir_node(m, m->values.at[v].node);
-	}
-	if (n->op == IR_GATHER) {
-		x.gather = n;
-		if (!is_read) {
-			x.dtype = ir_type(m, ir_args(m, n)[0])->dtype;
-		}
+		x.value = ir_args(m, n)[0];
+		is_read |= kernel_reads(k, x.value);
+		n = ir_node(m, m->values.at[x.value].node);
 	}
 	return x;
 }
 
-/* Whether values are the first numbers of keys, of one cache. */
-static bool
-is_within(const struct ir_module *m, const struct keys_at *v,
-	  const struct keys_at *k)
+static double
+elem_bytes(const struct ir_module *m, value_id v)
 {
-	return v->gather && k->gather && v->at == k->at &&
-	       ir_args(m, v->gather)[0] == ir_args(m, k->gather)[0];
+	return ir_elem_bytes(ir_type(m, v)->dtype);
 }
 
 /* A window is the latest keys up to the last one: max(first, last - (n - 1)),
@@ -130,6 +118,7 @@ read_kernel(const struct pricing *p, const struct kernel *k,
 	const struct kernel_attention *a = k->work->attention;
 	const value_id *args;
 	struct keys_at key, value;
+	bool within;
 
 	if (!n || !price_load(p->m, a->s, a->t, l)) {
 		return false;
@@ -137,18 +126,19 @@ read_kernel(const struct pricing *p, const struct kernel *k,
 	args = ir_args(p->m, n);
 	key = keys_of(p->m, k, args[1]);
 	value = keys_of(p->m, k, args[2]);
+	/* of latents values are the first numbers of keys */
+	within = value.value == key.value && value.at == key.at;
 	*x = (struct cost_cached){
 		.ranks = 1, .heads = a->heads, .kv = a->kv, .d = a->d,
 		.v = a->v, .window = window_of(p->m, args[n->nargs - 2]),
 		.queries = 1, .key_bytes = a->kv * a->d *
-					   ir_elem_bytes(key.dtype),
+					   elem_bytes(p->m, key.value),
 		.rate = price_rate(ir_type(p->m, args[0])->dtype)
 	};
-	if (!is_within(p->m, &value, &key)) {
-		x->key_bytes += a->kv * a->v * ir_elem_bytes(value.dtype);
-	}
+	x->key_bytes += within ? 0
+		: a->kv * a->v * elem_bytes(p->m, value.value);
 	if (!target_is_cpu(&p->t->device)) {
-		set_single(p, k, n, is_within(p->m, &value, &key), single);
+		set_single(p, k, n, within, single);
 		x->single = single;
 	}
 	return true;

@@ -76,6 +76,9 @@ struct serve_asked {
 	/* of measured engines: of each sequence one block sorts so many scores
 	 * of tokens, to draw one; 0: none */
 	double sorted;
+	/* positions and keys of the largest step of a program; 0: as many as
+	 * a load has */
+	double step_tokens, step_keys;
 	double usd_h;		/* rent of a device; 0: not known */
 	/* bytes of a device that the program of this split was found to need
 	 * beside its weights and its cache; 0: no more than was foreseen */

@@ -273,15 +273,31 @@ key_bytes(const struct serve_item *x, const struct serve_asked *q)
 	       cached_bytes(x, q, there) * reads_of(x, q);
 }
 
+/* Of steps that a program has, the smallest of at least so many positions. */
+static double
+step_size(const struct serve_asked *q, double positions)
+{
+	int64_t size = serve_next_size(0);
+
+	while ((double)size < positions) {
+		size = serve_next_size(size);
+	}
+	return q->step_tokens >= positions
+		? fmin((double)size, q->step_tokens) : (double)size;
+}
+
 /* Whether kernels of a program for a GPU compute it: as single queries, or
- * blocks of these.  They are those of a step of so many positions. */
+ * blocks of these.  They are those of a step that may have more positions and
+ * keys than the load. */
 static bool
 is_own(const struct serve_item *x, const struct target_group *t,
-       const struct cost_load *l, double ranks, struct cost_single *out)
+       const struct serve_asked *q, const struct cost_load *l, double ranks,
+       struct cost_single *out)
 {
 	*out = (struct cost_single){
-		.queries = (int64_t)fmax((l->decoding + l->chunk) / ranks, 1),
-		.keys = (int64_t)cost_step_keys(l, ranks),
+		.queries = (int64_t)step_size(q, (l->decoding + l->chunk) /
+						 ranks),
+		.keys = (int64_t)fmax(q->step_keys, cost_step_keys(l, ranks)),
 		.heads = (int64_t)x->heads, .kv = (int64_t)x->kv,
 		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within,
 		.exact = cost_rate_bytes(x->rate) > 2, .slopes = x->slopes,
@@ -303,8 +319,8 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 	struct cost_single single;
 	struct cost_cached_us us;
 
-	c.single = is_own(x, s->t, s->load, s->ranks, &single) ? &single
-							       : NULL;
+	c.single = is_own(x, s->t, s->q, s->load, s->ranks, &single)
+		? &single : NULL;
 	us = cost_cached(&s->t->device, &c, s->load);
 	add(out, SERVE_CACHE, x->times * us.cache_us);
 	add(out, SERVE_ATTENDING, x->times * us.math_us);
@@ -387,15 +403,8 @@ rows_of(const struct serve_program *p, const struct serve_asked *q,
 static double
 computed_rows(const struct stepping *s, double rows)
 {
-	int64_t size = 0;
-
-	if (!target_is_cpu(&s->t->device) || rows > COST_FEW_POSITIONS) {
-		return rows;
-	}
-	while ((double)size < rows) {
-		size = serve_next_size(size);
-	}
-	return (double)size;
+	return !target_is_cpu(&s->t->device) || rows > COST_FEW_POSITIONS
+		? rows : step_size(s->q, rows);
 }
 
 static struct serve_time
@@ -604,7 +613,8 @@ part_weights(const struct serve_part *part, const struct serve_asked *q)
 	return bytes;
 }
 
-/* Of a token of a sequence of so many. */
+/* Of a token of a sequence of so many.  Engines keep no more of it than windows
+ * show; a program of llmc keeps all positions that its slots have. */
 static double
 part_token(const struct serve_part *part, const struct serve_asked *q,
 	   double length)
@@ -617,7 +627,7 @@ part_token(const struct serve_part *part, const struct serve_asked *q,
 
 		if (x->work == SERVE_ATTENTION) {
 			bytes += x->times * cached_bytes(x, q, x->cached) *
-				 keys_of(x, length) / length;
+				 (x->own ? 1 : keys_of(x, length) / length);
 		}
 	}
 	return bytes;
@@ -647,7 +657,8 @@ part_workspace(const struct serve_part *part, double rows)
 /* The scratch of its kernels of attention, which all layers share. */
 static double
 part_scratch(const struct serve_part *part, const struct target *t,
-	     const struct cost_load *load, double ranks)
+	     const struct serve_asked *q, const struct cost_load *load,
+	     double ranks)
 {
 	struct cost_single single;
 	double most = 0;
@@ -657,7 +668,7 @@ part_scratch(const struct serve_part *part, const struct target *t,
 		const struct serve_item *x = &part->items.at[i];
 
 		if (x->work == SERVE_ATTENTION &&
-		    is_own(x, &t->groups.at[0], load, ranks, &single)) {
+		    is_own(x, &t->groups.at[0], q, load, ranks, &single)) {
 			most = fmax(most, cost_single_bytes(&single));
 		}
 	}
@@ -698,7 +709,7 @@ serve_memory(const struct serve_program *p, const struct target *t,
 				      part_workspace(&p->part[i], rows) +
 				      2 * rows * p->hop_row_bytes);
 		scratch = fmax(scratch,
-			       part_scratch(&p->part[i], t, load, ranks));
+			       part_scratch(&p->part[i], t, q, load, ranks));
 	}
 	out->workspace += scratch;
 	if (is_made(q, &p->split)) {

@@ -60,26 +60,17 @@ set(struct ir_module *m, const char *key, double v)
 	VEC_PUSH(&m->ctx->perm, &m->settings, s);
 }
 
-/* What attention takes in the rank program of a step. */
-static double
-program_us(const char *text, const struct target *t, double tokens,
-	   bool is_narrow)
+/* The model as a step of so many positions, in c. */
+static struct ir_module *
+step_of(const char *text, double tokens, bool is_narrow, struct ir_ctx *c)
 {
-	struct target_devs devs = target_devs_all(&t->groups.at[0]);
 	struct ir_setting cache = { .kind = SET_WORD };
-	static const struct price_traits plain;
-	const char *why = NULL;
 	struct ir_module *m;
-	struct price price;
-	struct ranks r;
-	struct ir_ctx c;
 	uint32_t base;
-	double us;
 
-	ir_ctx_init(&c, NULL);
-	assert_true(source_add(&c.sources, "model", text, strlen(text),
+	assert_true(source_add(&c->sources, "model", text, strlen(text),
 			       &base));
-	m = fe_compile(&c, c.sources.files.n - 1);
+	m = fe_compile(c, c->sources.files.n - 1);
 	assert_non_null(m);
 	set(m, "program.serves", 1);
 	set(m, "serve.tokens", tokens);
@@ -89,13 +80,33 @@ program_us(const char *text, const struct target *t, double tokens,
 	set(m, "serve.prompt", PROMPT);
 	set(m, "serve.output", OUTPUT);
 	if (is_narrow) {
-		cache.key = intern_str(&c.syms, "serve.cache");
-		cache.text = intern_str(&c.syms, f8.name);
-		VEC_PUSH(&c.perm, &m->settings, cache);
+		cache.key = intern_str(&c->syms, "serve.cache");
+		cache.text = intern_str(&c->syms, f8.name);
+		VEC_PUSH(&c->perm, &m->settings, cache);
 	}
-	assert_true(plan_pin(m, "tp=1"));
 	assert_int_equal(pass_apply(m, "fold-dims,inline,absorb,ragged,"
-			 "quantise,cse,dce,place,stage", true), PASS_OK);
+			 "quantise,cse,dce", true), PASS_OK);
+	return m;
+}
+
+/* What attention takes in the rank program of a step. */
+static double
+program_us(const char *text, const struct target *t, double tokens,
+	   bool is_narrow)
+{
+	struct target_devs devs = target_devs_all(&t->groups.at[0]);
+	static const struct price_traits plain;
+	const char *why = NULL;
+	struct ir_module *m;
+	struct price price;
+	struct ranks r;
+	struct ir_ctx c;
+	double us;
+
+	ir_ctx_init(&c, NULL);
+	m = step_of(text, tokens, is_narrow, &c);
+	assert_true(plan_pin(m, "tp=1"));
+	assert_int_equal(pass_apply(m, "place,stage", true), PASS_OK);
 	assert_true(ranks_open(&r, m, ranks_schedule(m, NULL, &c.perm), NULL,
 			       &why));
 	assert_true(price_step(&r, &devs, &plain, &c.perm, &price, &why));
@@ -114,6 +125,8 @@ compare(const char *text, const char *target, double tokens, bool is_narrow)
 	open_model(&s, text);
 	assert_true(fe_target(&s.c, target, &s.target));
 	s.asked.cache = is_narrow ? &f8 : NULL;
+	s.asked.step_tokens = tokens;
+	s.asked.step_keys = KEYS;
 	planned = planned_us(&s, &l);
 	priced = program_us(text, &s.target, tokens, is_narrow);
 	if (fabs(priced / planned - 1) > 1e-9) {
@@ -125,16 +138,117 @@ compare(const char *text, const char *target, double tokens, bool is_narrow)
 }
 
 static void
+compare_all(const char *target)
+{
+	static const double tokens[] = { 1, 8, 20, 32, 64, 500 };
+	size_t i, k;
+
+	for (i = 0; i < sizeof models / sizeof *models; i++) {
+		for (k = 0; k < sizeof tokens / sizeof *tokens; k++) {
+			compare(models[i], target, tokens[k], false);
+			compare(models[i], target, tokens[k], true);
+		}
+	}
+}
+
+static void
 test_cpu(void **state)
 {
-	static const double tokens[] = { 1, 8, 32, 64, 500 };
-	size_t i, k;
+	(void)state;
+	compare_all("cpux1");
+}
+
+/* Single queries, and blocks, launch and leave what those of the whole step
+ * do. */
+static void
+test_gpu(void **state)
+{
+	(void)state;
+	compare_all("h100x1");
+	compare_all("rtx4090x1");
+}
+
+/* Of 12 sequences a step of 32 computes attention, by four launches, as it has
+ * more than 16; and scratch is that of the step's keys. */
+static void
+test_sizes(void **state)
+{
+	struct cost_load l = { .decoding = 12, .keys = 512 };
+	double us, scratch;
+	struct serve_memory memory;
+	struct serve_program p;
+	struct serve_time t;
+	struct served s;
+
+	(void)state;
+	open_model(&s, models[0]);
+	program(&s, 1, 1, 1, &p);
+	serve_step(&p, &s.target, &s.asked, &l, &t);
+	us = t.us[SERVE_LAUNCHES];
+	serve_memory(&p, &s.target, &s.asked, &l, &memory);
+	scratch = memory.workspace;
+	s.asked.step_tokens = 12;	/* then a step of 12 is the largest */
+	serve_step(&p, &s.target, &s.asked, &l, &t);
+	assert_true(us - t.us[SERVE_LAUNCHES] > 0.99 * LAYERS *
+		    s.target.groups.at[0].device.launch_us);
+	s.asked.step_tokens = 64;
+	s.asked.step_keys = 65536;
+	serve_memory(&p, &s.target, &s.asked, &l, &memory);
+	assert_true(memory.workspace > scratch);
+	ir_ctx_release(&s.c);
+}
+
+/* Bytes of a position of all caches of a region. */
+static double
+cached_bytes(const struct ir_module *m, region_id id)
+{
+	const struct ir_region *r = &m->regions.at[id];
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+
+		if (n->region) {
+			bytes += (double)ir_attr_int(m, n, IR_ATTR_COUNT, 1) *
+				 cached_bytes(m, n->region);
+		} else if (n->op == IR_APPEND) {
+			const struct ir_type *t = ir_type(m, n->result);
+
+			bytes += ir_most_elems(m, t) * ir_elem_bytes(t->dtype) /
+				 (double)ir_dim_size(m, t->dims[0]);
+		}
+	}
+	return bytes;
+}
+
+/* A position takes in the answer what the program's slots take, windows or
+ * not. */
+static void
+test_cache(void **state)
+{
+	size_t i, narrow;
 
 	(void)state;
 	for (i = 0; i < sizeof models / sizeof *models; i++) {
-		for (k = 0; k < sizeof tokens / sizeof *tokens; k++) {
-			compare(models[i], "cpux1", tokens[k], false);
-			compare(models[i], "cpux1", tokens[k], true);
+		for (narrow = 0; narrow < 2; narrow++) {
+			struct cost_load l = { .decoding = 1, .keys = 512 };
+			struct serve_memory memory;
+			struct serve_program p;
+			struct ir_module *m;
+			struct served s;
+			struct ir_ctx c;
+
+			open_model(&s, models[i]);
+			s.asked.cache = narrow ? &f8 : NULL;
+			program(&s, 1, 1, 1, &p);
+			serve_memory(&p, &s.target, &s.asked, &l, &memory);
+			ir_ctx_init(&c, NULL);
+			m = step_of(models[i], 8, narrow, &c);
+			assert_true(memory.token == cached_bytes(m,
+				    m->funcs.at[ir_model(m)].body));
+			ir_ctx_release(&c);
+			ir_ctx_release(&s.c);
 		}
 	}
 }
@@ -168,6 +282,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cpu),
+		cmocka_unit_test(test_gpu),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_cache),
 		cmocka_unit_test(test_full)
 	};
 

@@ -148,9 +148,13 @@ test_cache(void **state)
 	check_token(&s, 1, 1, LAYERS * 2 * KV * HD / 2.0);
 	ir_ctx_release(&s.c);
 
-	/* of a sequence of 1024 tokens a window keeps 256 */
-	open_model(&s, MODEL(GQA(", window = 256"), DENSE));
+	/* of a sequence of 1024 tokens engines keep the 256 of a window, and
+	 * a program's slots have all */
+	open_as(&s, MODEL(GQA(", window = 256"), DENSE), false);
 	check_token(&s, 1, 1, LAYERS * 2 * KV * HD * WINDOW / 1024.0);
+	ir_ctx_release(&s.c);
+	open_model(&s, MODEL(GQA(", window = 256"), DENSE));
+	check_token(&s, 1, 1, LAYERS * 2 * KV * HD);
 	ir_ctx_release(&s.c);
 
 	/* latents belong to no head, so tensor ranks have all of them */
