@@ -276,6 +276,9 @@ struct cost_single {
 	bool within;
 	bool exact;		/* numbers of more than 16 bits */
 	bool slopes;		/* of heads, as alibi's */
+	/* of a number of a key, and of a value, in memory; 0: as wide as it is
+	 * computed with.  What is narrower is widened in registers. */
+	double key_bytes, value_bytes;
 	/* of the shared memory of a block; 0: as much as it needs */
 	int64_t shared_bytes;
 };

@@ -278,16 +278,25 @@ cost_single_parts(double queries, double keys)
 	return queries * ceil((double)n / (double)cost_part_keys(n));
 }
 
-/* Elements of a key that the items of a query load for one kv head: all of it
+/* Of a number that lies so in memory. */
+static double
+lying_bytes(const struct cost_single *x, double bytes)
+{
+	return bytes > 0 ? bytes : x->exact ? 4 : 2;
+}
+
+/* Bytes of a key that the items of a query load for one kv head: all of it
  * each, and of its value what they make; of latents the value is in the key. */
 static double
-loaded_elems(const struct cost_single *x, bool wide)
+loaded_bytes(const struct cost_single *x, bool wide)
 {
 	int64_t tiles = cost_single_tiles(x, wide);
 	double units = (double)ceil_div(x->heads / x->kv, TILE_ROWS * tiles);
+	double key = lying_bytes(x, x->key_bytes) * (double)x->d;
+	double value = lying_bytes(x, x->value_bytes) * (double)x->v;
 
-	return wide ? units * (double)x->d
-		    : units * (double)(cost_single_outs(x) * x->d + x->v);
+	return units * (wide ? key
+			     : (double)cost_single_outs(x) * key + value);
 }
 
 void
@@ -305,8 +314,7 @@ cost_single_keys(const struct cost_single *x, int64_t units,
 
 	k->rows = (double)round_up(shared, TILE_ROWS);
 	k->scores = cost_single_scores(x);
-	k->loaded = (double)x->kv * loaded_elems(x, wide) *
-		    (x->exact ? 4 : 2);
+	k->loaded = (double)x->kv * loaded_bytes(x, wide);
 	k->left = 2 * 4 * k->sequences * k->queries * (double)x->heads *
 		  (double)(cost_single_cols(x) + 2) *
 		  (parts > fmax(most, 1) ? parts : 1);

@@ -48,6 +48,13 @@ keys_of(const struct ir_module *m, const struct kernel *k, value_id v)
 	return x;
 }
 
+/* Of latents values are the first numbers of keys. */
+static bool
+is_within(const struct keys_at *value, const struct keys_at *key)
+{
+	return value->value == key->value && value->at == key->at;
+}
+
 static double
 elem_bytes(const struct ir_module *m, value_id v)
 {
@@ -93,7 +100,8 @@ between_node(const struct ir_module *m, const struct kernel *k)
 
 static void
 set_single(const struct pricing *p, const struct kernel *k,
-	   const struct ir_node *n, bool within, struct cost_single *out)
+	   const struct ir_node *n, const struct keys_at *key,
+	   const struct keys_at *value, struct cost_single *out)
 {
 	const struct kernel_attention *a = k->work->attention;
 	enum ir_dtype dtype = ir_type(p->m, ir_args(p->m, n)[0])->dtype;
@@ -101,9 +109,12 @@ set_single(const struct pricing *p, const struct kernel *k,
 	*out = (struct cost_single){
 		.queries = (int64_t)a->s, .keys = (int64_t)a->t,
 		.heads = (int64_t)a->heads, .kv = (int64_t)a->kv,
-		.d = (int64_t)a->d, .v = (int64_t)a->v, .within = within,
+		.d = (int64_t)a->d, .v = (int64_t)a->v,
+		.within = is_within(value, key),
 		.exact = cost_rate_bytes(price_rate(dtype)) > 2,
 		.slopes = ir_attr(p->m, n, IR_ATTR_ALIBI) != NULL,
+		.key_bytes = elem_bytes(p->m, key->value),
+		.value_bytes = elem_bytes(p->m, value->value),
 		.shared_bytes = cost_shared_bytes(p->t->device.arch)
 	};
 }
@@ -118,7 +129,6 @@ read_kernel(const struct pricing *p, const struct kernel *k,
 	const struct kernel_attention *a = k->work->attention;
 	const value_id *args;
 	struct keys_at key, value;
-	bool within;
 
 	if (!n || !price_load(p->m, a->s, a->t, l)) {
 		return false;
@@ -126,8 +136,6 @@ read_kernel(const struct pricing *p, const struct kernel *k,
 	args = ir_args(p->m, n);
 	key = keys_of(p->m, k, args[1]);
 	value = keys_of(p->m, k, args[2]);
-	/* of latents values are the first numbers of keys */
-	within = value.value == key.value && value.at == key.at;
 	*x = (struct cost_cached){
 		.ranks = 1, .heads = a->heads, .kv = a->kv, .d = a->d,
 		.v = a->v, .window = window_of(p->m, args[n->nargs - 2]),
@@ -135,10 +143,10 @@ read_kernel(const struct pricing *p, const struct kernel *k,
 					   elem_bytes(p->m, key.value),
 		.rate = price_rate(ir_type(p->m, args[0])->dtype)
 	};
-	x->key_bytes += within ? 0
+	x->key_bytes += is_within(&value, &key) ? 0
 		: a->kv * a->v * elem_bytes(p->m, value.value);
 	if (!target_is_cpu(&p->t->device)) {
-		set_single(p, k, n, within, single);
+		set_single(p, k, n, &key, &value, single);
 		x->single = single;
 	}
 	return true;

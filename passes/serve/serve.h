@@ -148,6 +148,7 @@ struct serve_item {
 	 * elements of a token (0: none), beside so many that lie there */
 	bool latent;
 	double computed, beside;
+	bool keys_lie, values_lie;	/* there, and are not computed */
 	double window;		/* 0: all keys */
 	bool slopes;		/* of heads, as alibi's */
 	bool own;	/* by kernels of a program that llmc makes, no engine */

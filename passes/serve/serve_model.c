@@ -316,6 +316,8 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 		for (i = 1; i <= 2; i++) {
 			at_v = per_position(r, args[i]);
 			if (serve_lies_cached(r->m, args[i])) {
+				*(i == 1 ? &x->keys_lie : &x->values_lie) =
+					true;
 				x->beside += at_v;
 			} else {
 				x->computed += at_v;
@@ -328,6 +330,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 		x->cached = per_position(r, args[1]) +
 			    per_position(r, args[2]);
 		x->cached_bytes = serve_elem_bytes(r->m, args[1]);
+		x->keys_lie = x->values_lie = true;
 	}
 }
 

@@ -301,6 +301,8 @@ is_own(const struct serve_item *x, const struct target_group *t,
 		.heads = (int64_t)x->heads, .kv = (int64_t)x->kv,
 		.d = (int64_t)x->d, .v = (int64_t)x->v, .within = x->within,
 		.exact = cost_rate_bytes(x->rate) > 2, .slopes = x->slopes,
+		.key_bytes = x->keys_lie ? cached_bytes(x, q, 1) : 0,
+		.value_bytes = x->values_lie ? cached_bytes(x, q, 1) : 0,
 		.shared_bytes = cost_shared_bytes(t->device.arch)
 	};
 	return x->own && !target_is_cpu(&t->device);

@@ -88,6 +88,36 @@ test_prompts_of_latents(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* What items of a query load again, where they are several, is as wide as it
+ * lies in the cache. */
+static void
+test_narrow_loads(void **state)
+{
+	static const struct serve_format f8 = { "f8e4m3", 1, 0 };
+	struct cost_load l = { .decoding = 64, .keys = 8192 };
+	char text[] = MODEL(GQA(""), DENSE);
+	double us[2];
+	int i;
+
+	(void)state;
+	replaced(text, "heads = 8, kv = 4, hd = 32, ffn = 512",
+		 "heads = 8, kv = 1, hd = 512, ffn = 64");
+	for (i = 0; i < 2; i++) {
+		struct serve_program p;
+		struct serve_time t;
+		struct served s;
+
+		open_model(&s, text);
+		assert_true(fe_target(&s.c, "a100x8", &s.target));
+		s.asked.cache = i ? &f8 : NULL;
+		program(&s, 1, 1, 1, &p);
+		serve_step(&p, &s.target, &s.asked, &l, &t);
+		us[i] = t.us[SERVE_CACHE] + t.us[SERVE_ATTENDING];
+		ir_ctx_release(&s.c);
+	}
+	assert_true(us[1] < 0.95 * us[0]);
+}
+
 /* Of contractions with epilogues and without them, in one step. */
 static double
 products_us(struct served *s, bool own, bool keeps_epilogues, double rows)
@@ -199,6 +229,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_prompts),
 		cmocka_unit_test(test_prompts_of_latents),
+		cmocka_unit_test(test_narrow_loads),
 		cmocka_unit_test(test_epilogues),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_chunks)
