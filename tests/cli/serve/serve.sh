@@ -51,7 +51,7 @@ sed '/loss = /d; /^train {/,/^}/d' "$llama" >bare.llm
 }
 
 # The cache of a token: 32 layers of 2 x 8 heads of 128, in 16 or 8 bits, and
-# windows keep no more than they see.
+# a program's slots have what windows no longer see.
 for what in 'bf16 131072' 'f8e4m3 65536'; do
 	run --serve --emit=serve-json --target h100 --workload \
 		"cache=${what% *}" "$llama" || exit
@@ -59,7 +59,7 @@ for what in 'bf16 131072' 'f8e4m3 65536'; do
 done
 sed 's/, v, causal)/, v, causal, window = 640)/' "$llama" >window.llm
 run --serve --emit=serve-json --target h100 window.llm || exit
-[ "$(figure token_bytes)" = 65536 ] || bad 'cache of a window'
+[ "$(figure token_bytes)" = 131072 ] || bad 'cache of a window'
 
 # Latents: 61 layers of 576 numbers on each rank, whatever tp is.
 run --serve --emit=serve-json --target h100x8x2 --pin tp=16 --workload \
