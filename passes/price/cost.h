@@ -114,6 +114,9 @@ struct cost_contraction {
 	enum target_rate rate;	/* of its operands */
 	double out_bytes;	/* of one element of the result */
 	bool narrow;		/* by sm_80's instructions on any device */
+	/* by these or by later ones, whichever take less: experts, of whose
+	 * rows a tile by later ones has COST_TILE_ROWS */
+	bool either;
 	/* of an element of the n times k operand in memory, widened only in
 	 * registers; 0: it is stored as it is multiplied */
 	double stored_bytes;
@@ -181,6 +184,7 @@ double cost_widening_us(const struct target_device *d,
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
+#define COST_TILE_ROWS 128	/* of wgmma and tcgen05 */
 #define COST_MAX_LAUNCH 4	/* contractions of one launch */
 
 /*

@@ -365,6 +365,22 @@ cost_widening_us(const struct target_device *d,
 		 d->clock_mhz * c.units);
 }
 
+/* Of experts: of few rows a tile by later instructions is mostly empty. */
+static double
+either_us(const struct target_device *d, const struct cost_contraction *x)
+{
+	struct cost_contraction old = *x, late = *x;
+	struct tile_limits c;
+	double us;
+
+	old.narrow = true;
+	late.m = fmax(x->m, COST_TILE_ROWS);
+	c = limits_of(d, &old);
+	us = best_tile_us(&old, &c);
+	c = limits_of(d, &late);
+	return fmin(us, best_tile_us(&late, &c));
+}
+
 struct cost
 cost_contraction(const struct target_device *d,
 		 const struct cost_contraction *x)
@@ -373,7 +389,8 @@ cost_contraction(const struct target_device *d,
 	struct tile_limits c = limits_of(d, x);
 	double beside_us = x->widened_apart ? 0 : cost_widening_us(d, x);
 	double tiles_us = is_few ? few_rows_us(d, x, &c)
-		: fmax(best_tile_us(x, &c), beside_us);
+		: fmax(x->either ? either_us(d, x) : best_tile_us(x, &c),
+		       beside_us);
 	struct cost cost = total(tiles_us + own_put_us(d, x, tiles_us),
 				 memory_us(x, &c), d->launch_us);
 

@@ -277,6 +277,11 @@ bool price_has_own_tail(const struct price_traits *t,
 bool price_cuts_tail(const struct price_traits *t,
 		     const struct target_device *d,
 		     const struct cost_contraction *x);
+/* Says by which instructions llmc's own kernels of it are, where it has not
+ * own_tail: on devices with wgmma or tcgen05, of fewer than 16 rows, columns or
+ * products of a sum by those of sm_80; and of experts by either. */
+void price_set_unit(const struct price_traits *t, const struct target_device *d,
+		    bool of_experts, struct cost_contraction *x);
 /* What follows the products of llmc's own kernel of a contraction x, of which
  * rate and own_tail are read; shares: it shares a launch. */
 struct cost_put price_put(struct ir_module *m, const struct target_device *d,

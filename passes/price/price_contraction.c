@@ -230,6 +230,17 @@ price_cuts_tail(const struct price_traits *t, const struct target_device *d,
 	return suits_own_tail(x) && price_has_own_tail(t, d);
 }
 
+void
+price_set_unit(const struct price_traits *t, const struct target_device *d,
+	       bool of_experts, struct cost_contraction *x)
+{
+	bool later = price_has_own_tail(t, d) && !x->own_tail &&
+		     !x->widened && cost_rate_bytes(x->rate) <= 2;
+
+	x->either = later && of_experts;
+	x->narrow |= later && !of_experts;
+}
+
 struct cost_contraction
 price_dot(const struct pricing *p, const struct kernel *k)
 {
@@ -262,13 +273,13 @@ set_copies(const struct pricing *p, const struct kernel *k,
 {
 	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
 						 IRF_PAIRS);
+	bool experts = ir_is(n->op, IRF_INDEXED);
 	uint32_t i;
 
-	if (!price_ours(p->traits) || target_is_cpu(&p->t->device) ||
-	    ir_is(n->op, IRF_INDEXED)) {
+	if (!price_ours(p->traits) || target_is_cpu(&p->t->device)) {
 		return;
 	}
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 2 && !experts; i++) {
 		int64_t bytes = price_copy_bytes(p, k, n, i);
 
 		x->single[i] = bytes < 4;
@@ -278,6 +289,7 @@ set_copies(const struct pricing *p, const struct kernel *k,
 			x->own_tail = false;
 		}
 	}
+	price_set_unit(p->traits, &p->t->device, experts, x);
 }
 
 /* What follows its products; cost_put_us has the rule that hides it.  Of

@@ -241,7 +241,7 @@ hash_dot(const struct target_device *on, const struct cost_contraction *x)
 	hash_add(&key, num_bits(x->stored_bytes));
 	hash_add(&key, num_bits(x->put.slots));
 	hash_add(&key, num_bits(x->put.warps_slots));
-	hash_add(&key, x->put.beside);
+	hash_add(&key, (uint64_t)x->put.beside << 1 | x->either);
 	hash_add(&key, (uint64_t)x->rate << 7 | x->widened_apart << 6 |
 		      x->single[1] << 5 |
 		      x->single[0] << 4 | x->own_tail << 3 |

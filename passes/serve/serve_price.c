@@ -176,6 +176,7 @@ set_own(const struct stepping *s, const struct serve_item *x,
 	}
 	c->own_tail = !c->widened && x->groups <= 1 &&
 		      price_cuts_tail(&plain, &s->t->device, c);
+	price_set_unit(&plain, &s->t->device, x->groups > 1, c);
 	c->put = c->own_tail ? x->put_unit : x->put_threads;
 	if (c->widened && c->stored_bytes == 1 &&
 	    price_has_kernels(&s->t->device)) {

@@ -88,6 +88,67 @@ test_prompts_of_latents(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Of contractions with epilogues and without them, in one step. */
+static double
+products_us(struct served *s, bool own, bool keeps_epilogues, double rows)
+{
+	struct cost_load l = { .decoding = rows, .keys = 1024 };
+	struct serve_program p;
+	struct serve_time t;
+	uint32_t i, k;
+
+	program(s, 1, 1, 1, &p);
+	for (i = 0; i < p.nparts; i++) {
+		for (k = 0; k < p.part[i].items.n; k++) {
+			struct serve_item *x = &p.part[i].items.at[k];
+
+			assert_true(x->own == own || x->work == SERVE_MAP ||
+				    x->work == SERVE_COMM);
+			if (!keeps_epilogues) {
+				x->put_unit.slots = x->put_threads.slots = 0;
+			}
+		}
+	}
+	serve_step(&p, &s->target, &s->asked, &l, &t);
+	return t.us[SERVE_WEIGHTS] + t.us[SERVE_CONTRACTIONS];
+}
+
+/* What contractions take on one multiprocessor with memory for free, and with
+ * nothing after products. */
+static double
+math_us(const char *text, bool own, double rows)
+{
+	struct served s;
+	struct target_device *d;
+	double us;
+
+	open_as(&s, text, own);
+	d = &s.target.groups.at[0].device;
+	d->memory_bytes_us *= 1e9;
+	d->read_bytes_us *= 1e9;
+	d->matrix_feed *= 1e9;
+	d->flops_us[TARGET_BF16] /= (double)d->units;
+	d->units = 1;		/* which has all tiles */
+	us = products_us(&s, own, false, rows);
+	ir_ctx_release(&s.c);
+	return us;
+}
+
+/* Fewer than 16 rows are no tiles of wgmma: an H100 multiplies them by
+ * mma.sync; and so few rows of experts. */
+static void
+test_few_rows(void **state)
+{
+	static const char dense[] = MODEL(GQA(""), DENSE);
+	static const char experts[] = MODEL(GQA(""), MOE);
+
+	(void)state;
+	assert_true(math_us(dense, true, 15) > 1.4 * math_us(dense, false, 15));
+	assert_true(math_us(dense, true, 16) < 1.1 * math_us(dense, false, 16));
+	assert_true(math_us(experts, true, 15) >
+		    1.4 * math_us(experts, false, 15));
+}
+
 /* What items of a query load again, where they are several, is as wide as it
  * lies in the cache. */
 static void
@@ -116,31 +177,6 @@ test_narrow_loads(void **state)
 		ir_ctx_release(&s.c);
 	}
 	assert_true(us[1] < 0.95 * us[0]);
-}
-
-/* Of contractions with epilogues and without them, in one step. */
-static double
-products_us(struct served *s, bool own, bool keeps_epilogues, double rows)
-{
-	struct cost_load l = { .decoding = rows, .keys = 1024 };
-	struct serve_program p;
-	struct serve_time t;
-	uint32_t i, k;
-
-	program(s, 1, 1, 1, &p);
-	for (i = 0; i < p.nparts; i++) {
-		for (k = 0; k < p.part[i].items.n; k++) {
-			struct serve_item *x = &p.part[i].items.at[k];
-
-			assert_true(x->own == own || x->work == SERVE_MAP ||
-				    x->work == SERVE_COMM);
-			if (!keeps_epilogues) {
-				x->put_unit.slots = x->put_threads.slots = 0;
-			}
-		}
-	}
-	serve_step(&p, &s->target, &s->asked, &l, &t);
-	return t.us[SERVE_WEIGHTS] + t.us[SERVE_CONTRACTIONS];
 }
 
 /* Epilogues, as of a gate, take their time after products of widened weights,
@@ -229,6 +265,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_prompts),
 		cmocka_unit_test(test_prompts_of_latents),
+		cmocka_unit_test(test_few_rows),
 		cmocka_unit_test(test_narrow_loads),
 		cmocka_unit_test(test_epilogues),
 		cmocka_unit_test(test_load),
