@@ -259,71 +259,86 @@ search_other(struct driver *d, struct serve_answer_in in,
 	serve_search(&in, &d->ctx.perm, &out->answer);
 }
 
-bool
-drv_serve(struct driver *d, struct ir_module *m)
-{
-	struct serve_answer_in in = { 0 };
-	struct serve_pins pins = { 0 };
-	struct serve_other other, *why_not = NULL;
+/* What is asked of which model and machine, and by --why-not. */
+struct question {
+	struct serve_answer_in in;	/* points to the rest */
+	struct serve_pins other_pins;
+	/* of which a program is written; NULL: none is */
 	struct ir_module *unsplit;
-	struct serve_answer x;
-	struct serve_asked q;
-	struct serve_model s;
-	struct target t;
+	struct serve_asked asked;
+	struct serve_model model;
+	struct target target;
+};
 
+static bool
+read_question(struct driver *d, struct ir_module *m, struct question *x)
+{
+	*x = (struct question){ .in = { .model = &x->model,
+		.target = &x->target, .asked = &x->asked } };
 	if (!ir_model(m)) {
 		diag_error(&d->ctx.diags, nowhere, "--serve needs a model, "
 			   "and %s holds rank programs", d->opts.input);
 		return false;
 	}
 	plan_clear(m);	/* of a model: one for training */
-	unsplit = drv_wants_folder(d) || drv_wants(d, "ranks")
+	x->unsplit = drv_wants_folder(d) || drv_wants(d, "ranks")
 		? ir_copy(m, &d->ctx) : NULL;
-	if (!drv_read_target(d, &t) || !drv_set_plan(d, m) ||
-	    !read_pins(m, &in.pins) || !read_other_pins(d, m, &pins)) {
+	if (!drv_read_target(d, &x->target) || !drv_set_plan(d, m) ||
+	    !read_pins(m, &x->in.pins) ||
+	    !read_other_pins(d, m, &x->other_pins)) {
 		return false;
 	}
-	if (t.groups.n > 1) {
-		diag_error(&d->ctx.diags, t.groups.at[1].span, "replicas are "
-			   "on one kind of node, and this is a second: give "
-			   "each kind a target of its own");
+	if (x->target.groups.n > 1) {
+		diag_error(&d->ctx.diags, x->target.groups.at[1].span,
+			   "replicas are on one kind of node, and this is a "
+			   "second: give each kind a target of its own");
 		return false;
 	}
-	if (!serve_open(m, d->pm.memo, true, &s) ||
-	    !read_asked(d, m, &s, &t, &q)) {
+	if (!serve_open(m, d->pm.memo, true, &x->model) ||
+	    !read_asked(d, m, &x->model, &x->target, &x->asked)) {
 		return false;
 	}
-	if (unsplit) {
-		set_program(&in.pins.split);
-		set_program(&pins.split);
+	if (x->unsplit) {
+		set_program(&x->in.pins.split);
+		set_program(&x->other_pins.split);
 	}
-	in.model = &s;
-	in.target = &t;
-	in.asked = &q;
-	serve_search(&in, &d->ctx.perm, &x);
+	return true;
+}
+
+bool
+drv_serve(struct driver *d, struct ir_module *m)
+{
+	struct serve_other other, *why_not = NULL;
+	struct serve_answer x;
+	struct question q;
+
+	if (!read_question(d, m, &q)) {
+		return false;
+	}
+	serve_search(&q.in, &d->ctx.perm, &x);
 	if (drv_given(d, OPT_WHY_NOT)) {
-		search_other(d, in, &pins, &other);
+		search_other(d, q.in, &q.other_pins, &other);
 		why_not = &other;
 	}
 	if (!x.fits) {
-		report_misfit(d, &in, &x, why_not);
+		report_misfit(d, &q.in, &x, why_not);
 		return false;
 	}
-	if (!drv_find_serve_host(d, m, &in, &x)) {
+	if (!drv_find_serve_host(d, m, &q.in, &x)) {
 		return false;
 	}
 	if (drv_wants(d, "ranks")) {
-		return drv_serve_ranks(d, unsplit, &in, &x);
+		return drv_serve_ranks(d, q.unsplit, &q.in, &x);
 	}
-	if (unsplit && !drv_serve_code(d, unsplit, &in, &q, &x)) {
+	if (q.unsplit && !drv_serve_code(d, q.unsplit, &q.in, &q.asked, &x)) {
 		return false;
 	}
-	if (why_not && q.workspace > 0) {
-		search_other(d, in, &pins, &other);
+	if (why_not && q.asked.workspace > 0) {
+		search_other(d, q.in, &q.other_pins, &other);
 	}
-	print_answer(d, &in, &x, why_not);
-	if (!unsplit) {
-		drv_warn_of_program(d, m, &in, &x);
+	print_answer(d, &q.in, &x, why_not);
+	if (!q.unsplit) {
+		drv_warn_of_program(d, m, &q.in, &x);
 	}
 	return true;
 }

@@ -407,6 +407,8 @@ struct serve_other {
 
 int64_t serve_devices(const struct serve_plan *x);
 const char *serve_split_text(const struct serve_split *s, struct arena *a);
+/* So many digits of a number that is not negative, without an exponent. */
+const char *serve_number_text(double v, int digits, struct arena *a);
 void serve_print(const struct serve_answer_in *in,
 		 const struct serve_answer *x, struct buf *out);
 /* `other` may be NULL. */

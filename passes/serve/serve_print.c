@@ -53,6 +53,33 @@ serve_split_text(const struct serve_split *s, struct arena *a)
 	return buf_text(&b);
 }
 
+/* Decimals that leave a number so many digits that are no leading zeros. */
+static int
+places_of(double v, int digits)
+{
+	return v > 0 ? digits - 1 - (int)floor(log10(v)) : 0;
+}
+
+const char *
+serve_number_text(double v, int digits, struct arena *a)
+{
+	const char *text = arena_printf(a, "%.*g", digits, v);
+	int places = places_of(v, digits);
+
+	return !strchr(text, 'e') ? text
+		: arena_printf(a, "%.*f", places > 0 ? places : 0, v);
+}
+
+/* With so many decimals, or more where these would leave less than two digits
+ * of a small number. */
+static const char *
+rate_text(double v, int places, struct arena *a)
+{
+	int least = places_of(v, 2);
+
+	return arena_printf(a, "%.*f", least > places ? least : places, v);
+}
+
 static const char *
 format_name(const struct serve_format *f)
 {
@@ -62,20 +89,25 @@ format_name(const struct serve_format *f)
 static void
 print_limits(const struct serve_asked *q, struct buf *out)
 {
+	struct arena *a = out->arena;
+
 	if (q->ttft_s <= 0 && q->tpot_s <= 0 && q->rate <= 0) {
 		return;
 	}
 	buf_puts(out, "asked     ");
 	if (q->ttft_s > 0) {
-		buf_printf(out, " first token in %.4g ms", q->ttft_s * 1e3);
+		buf_printf(out, " first token in %s ms",
+			   serve_number_text(q->ttft_s * 1e3, 4, a));
 	}
 	if (q->tpot_s > 0) {
-		buf_printf(out, "%s each token in %.4g ms",
-			   q->ttft_s > 0 ? "," : "", q->tpot_s * 1e3);
+		buf_printf(out, "%s each token in %s ms",
+			   q->ttft_s > 0 ? "," : "",
+			   serve_number_text(q->tpot_s * 1e3, 4, a));
 	}
 	if (q->rate > 0) {
-		buf_printf(out, "%s %.4g requests/s",
-			   q->ttft_s > 0 || q->tpot_s > 0 ? "," : "", q->rate);
+		buf_printf(out, "%s %s requests/s",
+			   q->ttft_s > 0 || q->tpot_s > 0 ? "," : "",
+			   serve_number_text(q->rate, 4, a));
 	}
 	buf_putc(out, '\n');
 }
@@ -191,19 +223,23 @@ print_money(const struct serve_answer_in *in, const struct serve_plan *x,
 	    struct buf *out)
 {
 	double watts = watts_of(in, x);
+	struct arena *a = out->arena;
 
 	if (in->asked->usd_h > 0) {
-		buf_printf(out, "cost       %.2f USD an hour: %.3g USD for a "
-			   "million tokens in, %.3g out;\n           %.0f "
+		buf_printf(out, "cost       %.2f USD an hour: %s USD for a "
+			   "million tokens in, %s out;\n           %s "
 			   "tokens out for a dollar\n", usd_s(in, x) * 3600,
-			   usd_in(in, x), usd_out(in, x),
-			   x->tokens_s / usd_s(in, x));
+			   serve_number_text(usd_in(in, x), 3, a),
+			   serve_number_text(usd_out(in, x), 3, a),
+			   rate_text(x->tokens_s / usd_s(in, x), 0, a));
 	} else {
 		buf_puts(out, "cost       not known: --price\n");
 	}
 	if (watts > 0) {
-		buf_printf(out, "power      at most %.4g kW, %.3g J for a "
-			   "token out\n", watts / 1e3, watts / x->tokens_s);
+		buf_printf(out, "power      at most %s kW, %s J for a "
+			   "token out\n",
+			   serve_number_text(watts / 1e3, 4, a),
+			   serve_number_text(watts / x->tokens_s, 3, a));
 	}
 }
 
@@ -212,6 +248,7 @@ print_curve(const struct serve_answer_in *in, const struct serve_answer *x,
 	    struct buf *out)
 {
 	uint32_t i, from = x->ncurve > MAX_ROWS ? x->ncurve - MAX_ROWS : 0;
+	struct arena *a = out->arena;
 
 	if (x->ncurve < 2) {
 		return;
@@ -221,11 +258,12 @@ print_curve(const struct serve_answer_in *in, const struct serve_answer *x,
 	for (i = from; i < x->ncurve; i++) {
 		const struct serve_plan *p = &x->curve[i];
 
-		buf_printf(out, "%9.0f %9.2f %10.1f %10.0f %9.3g  %s\n",
+		buf_printf(out, "%9.0f %9.2f %10.1f %10s %9s  %s\n",
 			   p->sequences * (double)p->split.replicas,
-			   p->tpot_us / 1e3, p->ttft_us / 1e3, p->tokens_s,
-			   usd_out(in, p),
-			   serve_split_text(&p->split, out->arena));
+			   p->tpot_us / 1e3, p->ttft_us / 1e3,
+			   rate_text(p->tokens_s, 0, a),
+			   serve_number_text(usd_out(in, p), 3, a),
+			   serve_split_text(&p->split, a));
 	}
 }
 
@@ -234,6 +272,7 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 	    struct buf *out)
 {
 	const struct serve_plan *b = &x->best;
+	struct arena *a = out->arena;
 
 	print_head(in, out);
 	buf_printf(out, "split      %s, the best of %u\n",
@@ -254,9 +293,10 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 		   "%.2f for each (p99 %.2f)\n", b->ttft_p50_us / 1e3,
 		   b->ttft_p99_us / 1e3, b->tpot_p50_us / 1e3,
 		   b->tpot_p99_us / 1e3);
-	buf_printf(out, "rate       %.0f tokens/s out, %.1f of a device; "
-		   "%.2f requests/s\n", b->tokens_s,
-		   b->tokens_s / (double)serve_devices(b), b->requests_s);
+	buf_printf(out, "rate       %s tokens/s out, %s of a device; "
+		   "%s requests/s\n", rate_text(b->tokens_s, 0, a),
+		   rate_text(b->tokens_s / (double)serve_devices(b), 1, a),
+		   rate_text(b->requests_s, 2, a));
 	print_time("decode", "a step of a stage", &b->decode, out);
 	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
 	print_memory(b, out);

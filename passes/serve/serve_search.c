@@ -454,17 +454,19 @@ misfit(struct searching *s, struct arena *a)
 		misfit_degrees(s, a);
 	} else if (!s->any) {
 		out->why = arena_printf(a, "for each token out there are "
-			"%.4g in, and chunks have %.0f", q->prompt /
-			q->output, s->in->pins.chunk);
+			"%s in, and chunks have %.0f", serve_number_text(
+				q->prompt / q->output, 4, a),
+			s->in->pins.chunk);
 		out->change = arena_printf(a, "one fits with chunk = %.0f",
 			ceil(fmax(s->in->pins.sequences, 1) * q->prompt /
 			     q->output));
 	} else if (s->fastest.sequences == 0 && s->memory_fits) {
 		out->why = arena_printf(a, "no split reaches %.6g requests a "
-			"second: the most is %.4g", q->rate,
-			s->most_requests_s);
-		out->change = arena_printf(a, "one fits with rate = %.3g",
-			three_digits(s->most_requests_s));
+			"second: the most is %s", q->rate,
+			serve_number_text(s->most_requests_s, 4, a));
+		out->change = arena_printf(a, "one fits with rate = %s",
+			serve_number_text(three_digits(s->most_requests_s), 3,
+					  a));
 	} else if (s->fastest.sequences == 0) {
 		misfit_memory(s, a);
 	} else {

@@ -466,4 +466,13 @@ run --serve --target cpux1 late.llm
 [ ! -s err ] || bad "what is after the layers: $(cat err)"
 run --serve --target cpux1 "$examples/tiny-dense.llm"
 [ ! -s err ] || bad "a warning: $(cat err)"
+
+# Numbers have digits that say something, and no exponents.
+run --serve --target h100 --price 1e6 --workload \
+	prompt=10,output=8000,rate=0.003,ttft=10 "$llama"
+grep -qx 'asked      first token in 10000 ms, 0.003 requests/s' out &&
+	grep -q '; 0\.0030 requests/s$' out &&
+	grep -q ' 0\.0[0-9]* tokens out for a dollar$' out ||
+	bad "small rates: $(cat out)"
+grep -q '[0-9]e[+-][0-9]' out && bad "an exponent: $(cat out)"
 exit $failed
