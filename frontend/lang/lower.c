@@ -251,6 +251,15 @@ free_variable(struct lower *l, const struct ast_name *var)
 	const char *name = lower_text(l, var->sym);
 	const struct scope *outer = lower_repeat_of(l, var->sym);
 
+	if (outer && outer->var_is_made) {
+		diag_error(l->diags, var->span, "`%s` already names the "
+			   "iterations of a repeat around this one, which has "
+			   "no `as`: take another name here", name);
+		diag_note(l->diags, outer->span, "that repeat is here; with "
+			  "`as` and a name after its count `%s` is free",
+			  name);
+		return false;
+	}
 	if (outer) {
 		diag_error(l->diags, var->span, "`%s` is the variable of a "
 			   "repeat around this one already", name);

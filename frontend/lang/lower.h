@@ -26,6 +26,7 @@ struct scope {
 	region_id region;
 	uint32_t first;		/* of its variables in lower.vars */
 	sym_t var;		/* repeat: its variable, may be 0 */
+	bool var_is_made;	/* the model's text gives it none */
 	int64_t lo, hi;		/* repeat: the variable's range */
 	struct span span;
 };

@@ -155,6 +155,7 @@ make_name(struct lower *l, const struct ast_expr *call, struct span at,
 	for (s = l->scope; s->outer; s = s->outer) {
 		if (!s->var) {
 			s->var = make_variable(l);
+			s->var_is_made = true;
 		}
 		buf_printf(&b, ".{%s}", lower_text(l, s->var));
 	}
