@@ -50,42 +50,44 @@ static const struct field fields[] = {
 	{ "echo", TEXT, FLAG, AT(echo), 0, 0 },
 	{ "stream", BOTH, FLAG, AT(stream), 0, 0 },
 	{ "stream_options", BOTH, STREAM_OPTIONS, AT(usage), 0, 0 },
-	{ "user", BOTH, IGNORED, 0, 0, 0 },
-	{ "metadata", BOTH, IGNORED, 0, 0, 0 },
-	{ "store", BOTH, IGNORED, 0, 0, 0 },
-	{ "service_tier", BOTH, IGNORED, 0, 0, 0 },
-	{ "safety_identifier", BOTH, IGNORED, 0, 0, 0 },
-	{ "prompt_cache_key", BOTH, IGNORED, 0, 0, 0 },
+	{ "user", BOTH, IGNORED, A_TEXT, 0, 0 },
+	{ "metadata", BOTH, IGNORED, AN_OBJECT, 0, 0 },
+	{ "store", BOTH, IGNORED, A_TRUTH, 0, 0 },
+	{ "service_tier", BOTH, IGNORED, A_TEXT, 0, 0 },
+	{ "safety_identifier", BOTH, IGNORED, A_TEXT, 0, 0 },
+	{ "prompt_cache_key", BOTH, IGNORED, A_TEXT, 0, 0 },
 	/* prompts that begin alike share their keys, and no answer shows it */
-	{ "cache_prompt", BOTH, IGNORED, 0, 0, 0 },
-	{ "prompt_cache_retention", BOTH, IGNORED, 0, 0, 0 },
+	{ "cache_prompt", BOTH, IGNORED, A_TRUTH, 0, 0 },
+	{ "prompt_cache_retention", BOTH, IGNORED, A_TEXT, 0, 0 },
 	/* of vLLM: answers have a name of their own, one way to follow a
 	 * schema, and no special tokens that blanks could be between */
-	{ "request_id", BOTH, IGNORED, 0, 0, 0 },
-	{ "guided_decoding_backend", BOTH, IGNORED, 0, 0, 0 },
-	{ "spaces_between_special_tokens", BOTH, IGNORED, 0, 0, 0 },
+	{ "request_id", BOTH, IGNORED, A_TEXT, 0, 0 },
+	{ "guided_decoding_backend", BOTH, IGNORED, A_TEXT, 0, 0 },
+	{ "spaces_between_special_tokens", BOTH, IGNORED, A_TRUTH, 0, 0 },
 	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
 	{ "include_reasoning", CHAT, ALWAYS, 0, 0, 0 },
 	{ "add_special_tokens", TEXT, FLAG, AT(framed), 0, 0 },
 	/* a template has what begins a conversation */
-	{ "add_special_tokens", CHAT, REFUSED, 0, 0, 0 },
+	{ "add_special_tokens", CHAT, REFUSED, A_TRUTH, 0, 0 },
 	{ "add_generation_prompt", CHAT, FLAG, AT(begins), 0, 0 },
 	{ "continue_final_message", CHAT, FLAG, AT(goes_on), 0, 0 },
+	/* an answer to a conversation is what comes after it */
+	{ "echo", CHAT, REFUSED, A_TRUTH, 0, 0 },
 	{ "best_of", TEXT, WHOLE, AT(best_of), 1, RT_REQUEST_ANSWERS },
-	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
-	{ "functions", CHAT, REFUSED, 0, 0, 0 },
-	{ "function_call", CHAT, REFUSED, 0, 0, 0 },
-	{ "modalities", CHAT, REFUSED, 0, 0, 0 },
-	{ "documents", CHAT, REFUSED, 0, 0, 0 },
-	{ "chat_template_kwargs", CHAT, REFUSED, 0, 0, 0 },
-	{ "use_beam_search", BOTH, REFUSED, 0, 0, 0 },
-	{ "length_penalty", BOTH, REFUSED, 0, 1, 0 },
-	{ "priority", BOTH, REFUSED, 0, 0, 0 },
-	{ "bad_words", BOTH, REFUSED, 0, 0, 0 },
-	{ "allowed_token_ids", BOTH, REFUSED, 0, 0, 0 },
-	{ "return_token_ids", BOTH, REFUSED, 0, 0, 0 },
-	{ "return_tokens_as_token_ids", BOTH, REFUSED, 0, 0, 0 },
-	{ "return_token_strs", BOTH, REFUSED, 0, 0, 0 },
+	{ "suffix", TEXT, REFUSED, A_TEXT, 0, 0 },
+	{ "functions", CHAT, REFUSED, A_LIST, 0, 0 },
+	{ "function_call", CHAT, REFUSED, A_TEXT | AN_OBJECT, 0, 1 },
+	{ "modalities", CHAT, REFUSED, A_LIST, 0, 1 },
+	{ "documents", CHAT, REFUSED, A_LIST, 0, 0 },
+	{ "chat_template_kwargs", CHAT, REFUSED, AN_OBJECT, 0, 0 },
+	{ "use_beam_search", BOTH, REFUSED, A_TRUTH, 0, 0 },
+	{ "length_penalty", BOTH, REFUSED, A_NUMBER, 1, 0 },
+	{ "priority", BOTH, REFUSED, A_NUMBER, 0, 0 },
+	{ "bad_words", BOTH, REFUSED, A_LIST, 0, 0 },
+	{ "allowed_token_ids", BOTH, REFUSED, A_LIST, 0, 0 },
+	{ "return_token_ids", BOTH, REFUSED, A_TRUTH, 0, 0 },
+	{ "return_tokens_as_token_ids", BOTH, REFUSED, A_TRUTH, 0, 0 },
+	{ "return_token_strs", BOTH, REFUSED, A_TRUTH, 0, 0 },
 };
 
 #define NFIELDS (sizeof fields / sizeof *fields)
@@ -132,7 +134,7 @@ read_stream_options(struct request_reader *x)
 {
 	const char *key;
 	size_t i = 0;
-	bool ok = true;
+	bool ok = true, obfuscates;	/* nothing here does */
 
 	if (!rt_json_open(&x->j, '{')) {
 		return false;
@@ -149,7 +151,7 @@ read_stream_options(struct request_reader *x)
 		} else if (strcmp(key, "continuous_usage_stats") == 0) {
 			ok = rt_json_bool(&x->j, &x->r->usage_so_far);
 		} else if (strcmp(key, "include_obfuscation") == 0) {
-			ok = rt_json_skip(&x->j);
+			ok = rt_json_bool(&x->j, &obfuscates);
 		} else {
 			return rt_request_wrong(x, "an object of "
 				"'include_usage', 'continuous_usage_stats' "
@@ -157,47 +159,6 @@ read_stream_options(struct request_reader *x)
 		}
 	}
 	return ok && x->j.status == RT_OK;
-}
-
-/* Whether the value that follows is this text of JSON; then it is read. */
-static bool
-read_word(struct request_reader *x, const char *word)
-{
-	size_t n = strlen(word);
-
-	if (x->j.len - x->j.at <= n || memcmp(x->start, word, n) != 0 ||
-	    !strchr(",} \t\r\n", x->start[n])) {
-		return false;
-	}
-	x->j.at += n;
-	return true;
-}
-
-/* What asks for nothing: null, false, "", [], {}, `none`, or its default. */
-static bool
-read_refused(struct request_reader *x)
-{
-	static const char *const nothing[] = {
-		"false", "\"\"", "[]", "{}", "\"none\"", "\"auto\"",
-		"{\"type\":\"text\"}", "{\"type\": \"text\"}",
-		"[\"text\"]",
-	};
-	size_t i;
-	double v;
-	int c = rt_json_peek(&x->j);
-
-	x->start = x->j.text + x->j.at;
-	if (c == '-' || (c >= '0' && c <= '9')) {
-		return rt_request_number(x, &v) &&
-		       (v == x->field->least ||
-			rt_request_wrong(x, "not known here: leave it out"));
-	}
-	for (i = 0; i < sizeof nothing / sizeof *nothing; i++) {
-		if (read_word(x, nothing[i])) {
-			return true;
-		}
-	}
-	return rt_request_wrong(x, "not known here: leave it out");
 }
 
 /* Of two fields that say how long an answer may be, the one that is only of
@@ -223,6 +184,26 @@ read_whole(struct request_reader *x)
 	return true;
 }
 
+/* The types of JSON that a field may have, beside null. */
+static unsigned
+types_of(const struct field *f)
+{
+	static const unsigned types[] = {
+		[FLAG] = A_TRUTH, [WHOLE] = A_NUMBER, [NUMBER] = A_NUMBER,
+		[NAME] = A_TEXT, [STOP] = A_TEXT | A_LIST,
+		[STOP_IDS] = A_LIST, [LOGPROBS] = A_NUMBER | A_TRUTH,
+		[SEED] = A_NUMBER, [STREAM_OPTIONS] = AN_OBJECT,
+		[PROMPT] = A_TEXT | A_LIST, [MESSAGES] = A_LIST,
+		[BIAS] = AN_OBJECT, [FORMAT] = AN_OBJECT,
+		[SCHEMA] = A_TRUTH | A_TEXT | AN_OBJECT, [PATTERN] = A_TEXT,
+		[CHOICES] = A_LIST, [OUTPUTS] = AN_OBJECT, [TOOLS] = A_LIST,
+		[TOOL_CHOICE] = A_TEXT | AN_OBJECT, [ALWAYS] = A_TRUTH,
+	};
+
+	return f->kind == IGNORED || f->kind == REFUSED ? (unsigned)f->at
+							 : types[f->kind];
+}
+
 static bool
 read_field(struct request_reader *x)
 {
@@ -234,6 +215,9 @@ read_field(struct request_reader *x)
 	x->start = x->j.text + x->j.at;
 	if (f->kind != PROMPT && f->kind != MESSAGES && rt_json_null(&x->j)) {
 		return true;
+	}
+	if (!rt_request_typed(x, types_of(f))) {
+		return false;
 	}
 	switch (f->kind) {
 	case FLAG:
@@ -277,7 +261,7 @@ read_field(struct request_reader *x)
 	case IGNORED:
 		return rt_json_skip(&x->j);
 	case REFUSED:
-		return read_refused(x);
+		return rt_request_refused(x);
 	}
 	return false;
 }

@@ -18,11 +18,19 @@ enum field_kind {
 
 enum { TEXT = 1, CHAT = 2, BOTH = 3 };
 
+/* Types of JSON but for null, as bits. */
+enum json_type {
+	A_NUMBER = 1, A_TRUTH = 2, A_TEXT = 4, A_LIST = 8, AN_OBJECT = 16,
+};
+
 struct field {
 	const char *name;
 	int where;
 	enum field_kind kind;
+	/* where it is kept; of IGNORED and REFUSED its types */
 	size_t at;
+	/* its bounds; of REFUSED the number that asks for nothing, and 1 if a
+	 * word does */
 	double least, most;
 };
 
@@ -45,6 +53,11 @@ bool rt_request_no_memory(struct request_reader *x);
 /* Begins the message of an error with what it is about. */
 void rt_request_blame(struct request_reader *x, const char *fmt, ...)
 	RT_PRINTF(2, 3);
+/* Whether a value that comes next has one of these types; it fails if not. */
+bool rt_request_typed(struct request_reader *x, unsigned types);
+/* What asks for nothing: false, a number, an empty text, list or object, or a
+ * word: "none", "auto" or ["text"]. */
+bool rt_request_refused(struct request_reader *x);
 bool rt_request_number(struct request_reader *x, double *out);
 /* A number within the bounds of the field. */
 bool rt_request_bounded(struct request_reader *x, bool whole, double *out);

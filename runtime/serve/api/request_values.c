@@ -40,6 +40,103 @@ rt_request_no_memory(struct request_reader *x)
 	return rt_json_fail(&x->j, RT_NOMEM, NULL, "out of memory");
 }
 
+/* ---- types ---- */
+
+static const char *const type_names[] = {
+	"a number", "true or false", "a text", "a list", "an object",
+};
+
+#define NTYPES (sizeof type_names / sizeof *type_names)
+
+/* By the first byte of a value; NTYPES: it begins none, or is null. */
+static size_t
+type_of(int c)
+{
+	return c == '-' || (c >= '0' && c <= '9') ? 0
+		: c == 't' || c == 'f' ? 1
+		: c == '"' ? 2 : c == '[' ? 3 : c == '{' ? 4 : NTYPES;
+}
+
+bool
+rt_request_typed(struct request_reader *x, unsigned types)
+{
+	int c = rt_json_peek(&x->j);
+	size_t found = type_of(c), i;
+	char legal[64] = "";
+	size_t n = 0;
+
+	/* what begins no value is told by its reader */
+	if (c != 'n' && (found == NTYPES || types >> found & 1)) {
+		return true;
+	}
+	for (i = 0; i < NTYPES; i++) {
+		if (types >> i & 1) {
+			n += (size_t)snprintf(legal + n, sizeof legal - n,
+					      "%s%s", n ? " or " : "",
+					      type_names[i]);
+		}
+	}
+	return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is %s, found %s",
+			    x->name, legal,
+			    found < NTYPES ? type_names[found] : "null");
+}
+
+/* A list without elements, or of texts, which all answers are. */
+static bool
+lists_nothing(struct request_reader *x, bool *nothing)
+{
+	const char *text;
+	size_t i = 0;
+
+	*nothing = rt_json_open(&x->j, '[');
+	while (rt_json_more(&x->j, ']', &i)) {
+		if (x->field->most == 0 || rt_json_peek(&x->j) != '"') {
+			*nothing = false;
+			rt_json_skip(&x->j);
+		} else if (rt_json_string(&x->j, &text)) {
+			*nothing = *nothing && strcmp(text, "text") == 0;
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+bool
+rt_request_refused(struct request_reader *x)
+{
+	const char *text;
+	bool ok, nothing = false;
+	size_t i = 0;
+	double v;
+
+	switch (type_of(rt_json_peek(&x->j))) {
+	case 0:
+		ok = rt_request_number(x, &v);
+		nothing = ok && v == x->field->least;
+		break;
+	case 1:
+		ok = rt_json_bool(&x->j, &nothing);
+		nothing = !nothing;
+		break;
+	case 2:
+		ok = rt_json_string(&x->j, &text);
+		nothing = ok && (!*text ||
+				 (x->field->most > 0 &&
+				  (strcmp(text, "none") == 0 ||
+				   strcmp(text, "auto") == 0)));
+		break;
+	case 3:
+		ok = lists_nothing(x, &nothing);
+		break;
+	default:
+		ok = rt_json_open(&x->j, '{');
+		nothing = !rt_json_more(&x->j, '}', &i);
+		ok = x->j.status == RT_OK;
+		break;
+	}
+	return ok && (nothing ||
+		      rt_request_wrong(x, "not known here: leave it out"));
+}
+
 /* ---- numbers ---- */
 
 /* A number may be infinite: one of more digits than there are. */

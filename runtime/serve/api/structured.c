@@ -49,8 +49,9 @@ read_schema(struct rt_json *j, struct rt_grammar **g)
 static bool
 read_named(struct rt_json *j, struct rt_grammar **g)
 {
-	const char *key;
+	const char *key, *text;
 	size_t i = 0;
+	bool yes;
 
 	if (!rt_json_open(j, '{')) {
 		return false;
@@ -61,10 +62,13 @@ read_named(struct rt_json *j, struct rt_grammar **g)
 		}
 		if (strcmp(key, "schema") == 0) {
 			read_schema(j, g);
+		} else if (rt_json_null(j)) {
+			continue;
 		} else if (strcmp(key, "name") == 0 ||
-			   strcmp(key, "description") == 0 ||
-			   strcmp(key, "strict") == 0) {
-			rt_json_skip(j);
+			   strcmp(key, "description") == 0) {
+			rt_json_string(j, &text);
+		} else if (strcmp(key, "strict") == 0) {
+			rt_json_bool(j, &yes);
 		} else {
 			wrong(j, "has more beside a schema than its name, "
 			      "description and strict");

@@ -58,7 +58,7 @@ static const struct {
 	  "." },
 	{ "{\"tools\":[{\"function\":{\"name\":\"a\"}},{\"function\":{\"name\":"
 	  "\"a\"}}]," HI "}", "'tools' has the function 'a' twice" },
-	{ "{\"tools\":{}," HI "}", "'tools': found '{', expected '['" },
+	{ "{\"tools\":{}," HI "}", "'tools' is a list, found an object" },
 	/* a schema is of no account until an answer has to follow it */
 	{ "{\"tools\":[{\"function\":{\"name\":\"a\",\"parameters\":"
 	  "{\"contains\":1}}}]," HI "}", NULL },

@@ -272,8 +272,8 @@ static const struct {
 	  "'seed' is a whole number of 64 bits" },
 	{ false, "{\"prompt\": \"a\", \"seed\": 1.5}", "'seed' is a whole "
 	  "number of 64 bits" },
-	{ false, "{\"prompt\": \"a\", \"seed\": true}", "'seed' is a whole "
-	  "number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"seed\": true}", "'seed' is a "
+	  "number, found true or false" },
 	{ false, "{\"prompt\": \"a\", \"skip_special_tokens\": false}",
 	  "'skip_special_tokens' is true here, and cannot be false" },
 	{ true, "{\"response_format\": {\"type\": \"json_schema\", "
@@ -367,8 +367,17 @@ static const struct {
 	  "'temperature': found 'I', expected a digit" },
 	{ false, "{\"prompt\": \"a\", \"seed\": 18446744073709551616}",
 	  "'seed' is a whole number of 64 bits" },
-	{ false, "{\"prompt\": \"a\", \"seed\": true}",
-	  "'seed' is a whole number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"suffix\": \"none\"}",
+	  "'suffix' is not known here: leave it out" },
+	{ true, "{\"modalities\": [\"text\", \"audio\"]}",
+	  "'modalities' is not known here: leave it out" },
+	{ false, "{\"bad_words\": [\"text\"]}",
+	  "'bad_words' is not known here: leave it out" },
+	{ false, "{\"prompt\": \"a\", \"bad_words\": [ ], \"suffix\": "
+	  "\"\"}", NULL },
+	{ false, "{\"response_format\": {\"type\": \"json_schema\", "
+	  "\"json_schema\": {\"strict\": 1}}}", "'response_format': found "
+	  "'1', expected true or false" },
 	{ false, "{\"prompt\": \"a\", \"max_tokens\": 100000000000000000"
 	  "00000000000000000000000000000000000000000000000000000000000000000}",
 	  "'max_tokens' is a whole number from 0 to 1000000000" },
@@ -398,8 +407,8 @@ static const struct {
 	  "least one token" },
 	{ false, "{\"prompt\": [256]}", "'prompt' has the token 256, and the "
 	  "model has 0 to 255" },
-	{ false, "{\"prompt\": 3}", "'prompt' is a text, a list of tokens, or "
-	  "a list of these" },
+	{ false, "{\"prompt\": 3}", "'prompt' is a text or a list, found a "
+	  "number" },
 	{ false, "{\"prompt\": \"a\", \"temperature\": -1}", "'temperature' "
 	  "is a number from 0 to 100" },
 	{ false, "{\"prompt\": \"a\", \"top_p\": 1e999}", "'top_p' is a "
@@ -455,10 +464,10 @@ static const struct {
 	  "known here: leave it out" },
 	{ false, "{\"prompt\": \"a\", \"prompt\": \"b\"}", "'prompt' is there "
 	  "twice" },
-	{ false, "{\"prompt\": \"a\", \"max_tokens\": \"3\"}", "'max_tokens': "
-	  "found '\"', expected a number, true, false or null" },
-	{ true, "{\"messages\": \"x\"}", "'messages': found '\"', expected "
-	  "'['" },
+	{ false, "{\"prompt\": \"a\", \"max_tokens\": \"3\"}", "'max_tokens' "
+	  "is a number, found a text" },
+	{ true, "{\"messages\": \"x\"}", "'messages' is a list, found a "
+	  "text" },
 	{ false, "{\"prompt\": \"a\", \"temprature\": 1}", "there is no field "
 	  "'temprature'; the nearest is 'temperature'" },
 	{ true, "{\"prompt\": \"a\"}", "'prompt' is a field of "
@@ -495,6 +504,125 @@ test_requests(void **state)
 		assert_int_equal(status == RT_OK, !bodies[i].message);
 		rt_request_release(&q);
 		free(body);
+	}
+}
+
+/*
+ * Fields of OpenAI, vLLM and llama.cpp by their paths, `t`, `c` or both, and
+ * what they may be: n(umber), b(oolean), s(tring), l(ist), o(bject), 0 for
+ * null.  Without a path they are no fields here.
+ */
+static const struct {
+	const char *name, *paths, *types;
+} typed[] = {
+	{ "model", "tc", "s0" }, { "prompt", "t", "sl" },
+	{ "messages", "c", "l" }, { "max_tokens", "tc", "n0" },
+	{ "max_completion_tokens", "c", "n0" }, { "min_tokens", "tc", "n0" },
+	{ "n", "tc", "n0" }, { "best_of", "t", "n0" },
+	{ "temperature", "tc", "n0" }, { "top_p", "tc", "n0" },
+	{ "top_k", "tc", "n0" }, { "min_p", "tc", "n0" },
+	{ "repetition_penalty", "tc", "n0" },
+	{ "presence_penalty", "tc", "n0" },
+	{ "frequency_penalty", "tc", "n0" }, { "logit_bias", "tc", "o0" },
+	{ "seed", "tc", "n0" }, { "stop", "tc", "sl0" },
+	{ "stop_token_ids", "tc", "l0" }, { "ignore_eos", "tc", "b0" },
+	{ "include_stop_str_in_output", "tc", "b0" },
+	{ "response_format", "tc", "o0" }, { "json_schema", "tc", "bso0" },
+	{ "guided_json", "tc", "bso0" }, { "guided_choice", "tc", "l0" },
+	{ "guided_regex", "tc", "s0" }, { "structured_outputs", "tc", "o0" },
+	{ "tools", "c", "l0" }, { "tool_choice", "c", "so0" },
+	{ "parallel_tool_calls", "c", "b0" }, { "logprobs", "t", "nb0" },
+	{ "logprobs", "c", "b0" }, { "top_logprobs", "c", "n0" },
+	{ "stream", "tc", "b0" }, { "stream_options", "tc", "o0" },
+	{ "echo", "tc", "b0" }, { "add_generation_prompt", "c", "b0" },
+	{ "continue_final_message", "c", "b0" },
+	{ "add_special_tokens", "tc", "b0" },
+	{ "skip_special_tokens", "tc", "b0" },
+	{ "include_reasoning", "c", "b0" }, { "user", "tc", "s0" },
+	{ "metadata", "tc", "o0" }, { "store", "tc", "b0" },
+	{ "service_tier", "tc", "s0" }, { "safety_identifier", "tc", "s0" },
+	{ "prompt_cache_key", "tc", "s0" }, { "cache_prompt", "tc", "b0" },
+	{ "prompt_cache_retention", "tc", "s0" }, { "request_id", "tc", "s0" },
+	{ "guided_decoding_backend", "tc", "s0" },
+	{ "spaces_between_special_tokens", "tc", "b0" },
+	{ "suffix", "t", "s0" }, { "functions", "c", "l0" },
+	{ "function_call", "c", "so0" }, { "modalities", "c", "l0" },
+	{ "documents", "c", "l0" }, { "chat_template_kwargs", "c", "o0" },
+	{ "use_beam_search", "tc", "b0" }, { "length_penalty", "tc", "n0" },
+	{ "priority", "tc", "n0" }, { "bad_words", "tc", "l0" },
+	{ "allowed_token_ids", "tc", "l0" }, { "return_token_ids", "tc", "b0" },
+	{ "return_tokens_as_token_ids", "tc", "b0" },
+	{ "return_token_strs", "tc", "b0" },
+	{ "audio", "", "0" }, { "prediction", "", "0" },
+	{ "verbosity", "", "0" }, { "web_search_options", "", "0" },
+	{ "prompt_logprobs", "", "0" }, { "truncate_prompt_tokens", "", "0" },
+	{ "chat_template", "", "0" }, { "mm_processor_kwargs", "", "0" },
+	{ "logits_processors", "", "0" }, { "kv_transfer_params", "", "0" },
+	{ "vllm_xargs", "", "0" }, { "cache_salt", "", "0" },
+	{ "guided_grammar", "", "0" }, { "structural_tag", "", "0" },
+	{ "guided_whitespace_pattern", "", "0" }, { "n_predict", "", "0" },
+	{ "typical_p", "", "0" }, { "mirostat", "", "0" },
+	{ "samplers", "", "0" }, { "id_slot", "", "0" },
+};
+
+/* Reads a body of one field with a value of a type; its message is in err. */
+static bool
+is_typed(const char *name, bool chat, size_t type, struct rt_error *err)
+{
+	static const char *const values[] = { "1", "false", "\"\"", "[]", "{}",
+					      "null" };
+	struct rt_request q;
+	char body[128];
+	int n = snprintf(body, sizeof body, "{\"%s\": %s}", name,
+			 values[type]);
+
+	rt_request_read(&q, chat, body, (size_t)n, &bytes, err);
+	rt_request_release(&q);
+	return !strstr(err->message, ", found ") &&
+	       !strstr(err->message, "there is no field");
+}
+
+/* A field is taken with each type that it may have, though its value may not
+ * do, and with any other it is told what that is. */
+static void
+test_types(void **state)
+{
+	static const char letters[] = "nbslo0";
+	static const char *const found[] = { "a number", "true or false",
+					     "a text", "a list", "an object",
+					     "null" };
+	char words[64];
+	size_t i, k;
+	int chat;
+
+	(void)state;
+	for (i = 0; i < 2 * sizeof typed / sizeof *typed; i++) {
+		const char *name = typed[i / 2].name;
+		const char *paths = typed[i / 2].paths;
+
+		chat = i % 2;
+		if (*paths && !strchr(paths, chat ? 'c' : 't')) {
+			continue;
+		}
+		for (k = 0; letters[k]; k++) {
+			struct rt_error err = { .message = "" };
+			bool legal = strchr(typed[i / 2].types, letters[k]);
+
+			if (is_typed(name, chat, k, &err) != legal) {
+				fail_msg("%s, %s: %s", name, found[k],
+					 err.message);
+			}
+			if (!legal) {
+				snprintf(words, sizeof words, "%s'%s'",
+					 *paths ? "" : "field ", name);
+				assert_non_null(strstr(err.message, words));
+			}
+			if (!legal && *paths) {
+				snprintf(words, sizeof words, ", found %s",
+					 found[k]);
+				assert_non_null(strstr(err.message, words));
+			}
+		}
 	}
 }
 
@@ -822,6 +950,7 @@ main(void)
 		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_templates),
 		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_framed),
 		cmocka_unit_test(test_damaged_requests),
