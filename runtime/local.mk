@@ -172,6 +172,8 @@ rank_sources = \
 	%D%/scratch.h \
 	%D%/serve/api/calls.c \
 	%D%/serve/api/calls.h \
+	%D%/serve/api/reasoned.c \
+	%D%/serve/api/reasoned.h \
 	%D%/serve/api/reply.c \
 	%D%/serve/api/reply.h \
 	%D%/serve/api/reply_logprobs.c \
@@ -180,6 +182,7 @@ rank_sources = \
 	%D%/serve/api/request_fit.c \
 	%D%/serve/api/request_prompts.c \
 	%D%/serve/api/request_reader.h \
+	%D%/serve/api/request_reasoning.c \
 	%D%/serve/api/request_tools.c \
 	%D%/serve/api/request_values.c \
 	%D%/serve/api/structured.c \
@@ -191,6 +194,8 @@ rank_sources = \
 	%D%/serve/chat/chat_write.c \
 	%D%/serve/chat/codec.c \
 	%D%/serve/chat/codec.h \
+	%D%/serve/chat/reasoning.c \
+	%D%/serve/chat/reasoning.h \
 	%D%/serve/generate.c \
 	%D%/serve/http/http.h \
 	%D%/serve/http/metrics.c \

@@ -40,7 +40,7 @@ runtime/grammar: grammar.h
 	< runtime
 runtime/serve/schedule: draw.h kv.h scheduler.h
 	< runtime runtime/grammar runtime/serve
-runtime/serve/chat: chat.h chat_forms.h codec.h
+runtime/serve/chat: chat.h chat_forms.h codec.h reasoning.h
 	< runtime runtime/tokenize runtime/grammar
 runtime/serve/api: reply.h request.h
 	< runtime runtime/tokenize runtime/grammar runtime/serve/schedule

@@ -85,6 +85,9 @@ rt_serve(const struct rt_engine *e, const struct rt_serve_options *o,
 	enum rt_status status;
 
 	status = rt_codec_open(&codec, o->tokenizer, o->chat, e->vocab, err);
+	if (status == RT_OK && o->reasoning) {
+		status = rt_codec_set_reasoning(&codec, o->reasoning, err);
+	}
 	if (status == RT_OK && o->key_file) {
 		status = read_key(o->key_file, line, sizeof line, err);
 		key = line;

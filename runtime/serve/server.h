@@ -163,6 +163,7 @@ struct rt_serve_options {
 	const char *model;	/* its name */
 	const char *tokenizer;	/* as above */
 	const char *chat;	/* a template; NULL: by the tokenizer */
+	const char *reasoning;	/* a form of it that is told apart; or NULL */
 	const char *host;	/* where to listen */
 	int64_t port;		/* 0: any that is free */
 	const char *key;	/* that requests must have, or NULL */

@@ -186,6 +186,10 @@ static const struct option_row {
 	{ "chat", G | H, TEXT, AT(generate.chat), 0, 0, 0, "NAME",
 	  "the chat template, such as llama-3 or chatml; generate: the "
 	  "prompt is a message of it; serve: default by the tokenizer" },
+	{ "reasoning", H, TEXT, AT(serve.reasoning), 0, 0, 0, "NAME",
+	  "tell what the model thinks apart from what it says: qwen3, "
+	  "deepseek-r1, deepseek-v3.1 or mistral (default: none, but "
+	  "gpt-oss with its chat template)" },
 	{ "in-flight", G | H | B, INT, AT(in_flight), 0, 1, 65536, "N",
 	  "steps that stages of a pipeline work on at a time (default: one "
 	  "each)" },

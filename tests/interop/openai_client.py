@@ -2,8 +2,8 @@
 
     python3 openai_client.py BUILD/tests/unit/serve/serve-fake
 
-Completes, chats, streams, calls functions, lists models, counts, asks as of
-vLLM's server, and is refused.  Needs the package `openai`; run by hand.
+Completes, chats, streams, calls functions, thinks, lists models, counts, asks
+as of vLLM's server, and is refused.  Needs the package `openai`; run by hand.
 """
 import concurrent.futures
 import json
@@ -186,6 +186,50 @@ def calls(client, several):
     assert said.message.content and not said.message.tool_calls
 
 
+def thinks(program):
+    """What a model thinks is apart from what it says; it may follow a schema,
+    and is sent back."""
+    hi = [{"role": "user", "content": "Hi"}]
+    ask = dict(model="fake", temperature=0, messages=hi)
+    options = ["chat=chatml", "reasoning=qwen3"]
+    for schema in (None, {"type": "json_object"}):
+        words = ("" if schema else "<think>\n") + "A colour?\n</think>\n\nRed."
+        more = {"response_format": schema} if schema else {}
+        p, client = start(program, *options)
+        tokens = client.post("/../tokenize", body=dict(messages=hi, **more),
+                             cast_to=object)
+        p.terminate()
+        p.wait(60)
+        p, client = start(program, *options, "script=" + words,
+                          f"script_at={tokens['count']}")
+        try:
+            most = len(words) if not schema else 300
+            whole = client.chat.completions.create(**ask, **more,
+                                                   max_tokens=most)
+            m = whole.choices[0].message
+            assert m.reasoning_content == m.reasoning == "A colour?"
+            details = whole.usage.completion_tokens_details
+            assert 0 < details.reasoning_tokens < most
+            parts = [p.choices[0].delta for p in client.chat.completions.create(
+                **ask, **more, max_tokens=most, stream=True)]
+            assert "".join(d.content or "" for d in parts) == m.content
+            assert "".join(getattr(d, "reasoning_content", None) or ""
+                           for d in parts) == m.reasoning_content
+            if schema:
+                assert m.content.lstrip().startswith("{")
+            else:
+                assert m.content == "Red."
+                client.chat.completions.create(
+                    **dict(ask, messages=hi + [m] + hi), max_tokens=2,
+                    reasoning_effort="low")
+                no = client.chat.completions.create(
+                    **ask, max_tokens=2, reasoning_effort="none")
+                assert no.usage.prompt_tokens > whole.usage.prompt_tokens
+        finally:
+            p.terminate()
+        assert p.wait(60) == 0
+
+
 def again(client):
     """An answer is sent back as it came, and as a dictionary with nulls."""
     hi = [{"role": "user", "content": "Hi"}]
@@ -256,6 +300,7 @@ def main():
         finally:
             p.terminate()
         assert p.wait(60) == 0
+    thinks(sys.argv[1])
     p, client = start(sys.argv[1], "blocks=100", "rows=24")
     try:
         assert [m.id for m in client.models.list()] == ["fake"]

@@ -89,6 +89,7 @@ unit_tests += \
 	%D%/serve/t-logprobs \
 	%D%/serve/t-pattern \
 	%D%/serve/t-speed \
+	%D%/serve/t-reasoned \
 	%D%/serve/t-reply \
 	%D%/serve/t-scarce-serve \
 	%D%/serve/t-scheduler \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/serve/api/calls.h"
+#include "runtime/serve/api/reasoned.h"
 
 /* ---- life ---- */
 
@@ -61,6 +62,11 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 	}
 	if (status == RT_OK && rt_request_may_call(&r->request)) {
 		status = open_calls(c, err);
+	}
+	if (status == RT_OK && r->request.reasoning) {
+		c->reasoned = rt_reasoned_open(r->request.reasoning,
+					       r->request.inside);
+		status = c->reasoned ? RT_OK : rt_no_memory(err, NULL);
 	}
 	if (status != RT_OK) {
 		return status;
@@ -118,6 +124,7 @@ rt_reply_free(struct rt_reply *r)
 
 		rt_guide_free(c->guide);
 		rt_calls_free(c->calls);
+		rt_reasoned_free(c->reasoned);
 		rt_stream_close(&c->stream);
 		rt_stream_close(&c->prompt);
 		rt_text_release(&c->text);
@@ -187,21 +194,61 @@ begin_object(struct rt_reply *r, const char *chat, const char *text)
 static void
 add_usage(struct rt_reply *r)
 {
-	int64_t prompt = (int64_t)r->request.ids.n, drawn = 0, i;
+	int64_t prompt = (int64_t)r->request.ids.n, drawn = 0, thought = 0, i;
 
 	for (i = 0; i < r->nchoices; i++) {
 		drawn += r->choices[i].ndrawn;
+		thought += r->choices[i].nthought;
 	}
 	rt_text_add(&r->out, "\"usage\":{\"prompt_tokens\":%" PRId64
 		    ",\"completion_tokens\":%" PRId64 ",\"total_tokens\":%"
-		    PRId64 "}", prompt, drawn, prompt + drawn);
+		    PRId64, prompt, drawn, prompt + drawn);
+	if (r->request.reasoning) {
+		rt_text_add(&r->out, ",\"completion_tokens_details\":{"
+			    "\"reasoning_tokens\":%" PRId64 "}", thought);
+	}
+	rt_text_add(&r->out, "}");
 }
 
-/* What an answer says: all of it, but for calls. */
+/* What an answer has without its thoughts, which calls are in. */
+static const struct rt_text *
+after_thoughts(const struct rt_choice *c)
+{
+	return c->reasoned ? rt_reasoned_said(c->reasoned) : &c->text;
+}
+
+/* What an answer says: all of it, but for thoughts and calls. */
 static const struct rt_text *
 said(const struct rt_choice *c)
 {
-	return c->calls ? rt_calls_said(c->calls) : &c->text;
+	return c->calls ? rt_calls_said(c->calls) : after_thoughts(c);
+}
+
+/* What it thinks, if that is sent; else NULL. */
+static const struct rt_text *
+thought(const struct rt_choice *c)
+{
+	return c->reasoned && c->reply->request.shows_reasoning
+		? rt_reasoned_thought(c->reasoned) : NULL;
+}
+
+/* Appends what it thinks from a byte on by the names that clients have for it:
+ * vLLM's, and that of DeepSeek, SGLang and llama.cpp. */
+static void
+write_thought(const struct rt_choice *c, size_t from, struct rt_text *out)
+{
+	const struct rt_text *t = thought(c);
+
+	rt_text_add(out, "\"reasoning\":");
+	rt_text_chars(out, t->at + from, t->n - from);
+	rt_text_add(out, ",\"reasoning_content\":");
+	rt_text_chars(out, t->at + from, t->n - from);
+}
+
+static bool
+has_thoughts(const struct rt_choice *c, size_t from)
+{
+	return thought(c) && thought(c)->n > from;
 }
 
 static bool
@@ -225,11 +272,12 @@ reason(const struct rt_choice *c)
 }
 
 /* What a chat says from what was sent up to a byte, and what is new of its
- * calls. */
+ * thoughts and calls. */
 static void
 write_delta(struct rt_choice *c, size_t to, struct rt_text *out)
 {
 	bool calls = c->calls && rt_calls_has_news(c->calls);
+	bool thoughts = has_thoughts(c, c->thought_sent);
 	const char *comma = "";
 
 	rt_text_add(out, "\"delta\":{");
@@ -237,7 +285,13 @@ write_delta(struct rt_choice *c, size_t to, struct rt_text *out)
 		rt_text_add(out, "\"role\":\"assistant\"");
 		comma = ",";
 	}
-	if (to > c->sent || !calls) {
+	if (thoughts) {
+		rt_text_add(out, "%s", comma);
+		write_thought(c, c->thought_sent, out);
+		c->thought_sent = thought(c)->n;
+		comma = ",";
+	}
+	if (to > c->sent || !(calls || thoughts)) {
 		rt_text_add(out, "%s\"content\":", comma);
 		rt_text_chars(out, said(c)->at ? said(c)->at + c->sent : "",
 			      to - c->sent);
@@ -245,7 +299,8 @@ write_delta(struct rt_choice *c, size_t to, struct rt_text *out)
 	}
 	if (calls) {
 		rt_text_add(out, "%s\"tool_calls\":", comma);
-		rt_calls_write_news(c->calls, c->text.at, number_of(c), out);
+		rt_calls_write_news(c->calls, after_thoughts(c)->at,
+				    number_of(c), out);
 	}
 	rt_text_add(out, "},");
 }
@@ -300,15 +355,20 @@ write_message(struct rt_choice *c, struct rt_text *out)
 {
 	rt_text_add(out, "\"message\":{\"role\":\"assistant\","
 		    "\"content\":");
-	if (has_calls(c) && said(c)->n == 0) {
+	if ((has_calls(c) || has_thoughts(c, 0)) && said(c)->n == 0) {
 		rt_text_add(out, "null");
 	} else {
 		rt_text_chars(out, or_nothing(said(c)), said(c)->n);
 	}
 	rt_text_add(out, ",\"refusal\":null");
+	if (has_thoughts(c, 0)) {
+		rt_text_add(out, ",");
+		write_thought(c, 0, out);
+	}
 	if (has_calls(c)) {
 		rt_text_add(out, ",\"tool_calls\":");
-		rt_calls_write(c->calls, c->text.at, number_of(c), out);
+		rt_calls_write(c->calls, after_thoughts(c)->at, number_of(c),
+			       out);
 	}
 	rt_text_add(out, "}");
 }
@@ -378,6 +438,27 @@ find_stop(struct rt_choice *c)
 	}
 }
 
+/* Goes on in what is known of the text.  What follows a guide begins with the
+ * token after thoughts, so what their last one has beside is left out. */
+static void
+read_thoughts(struct rt_choice *c)
+{
+	bool was_over = rt_reasoned_is_over(c->reasoned);
+
+	rt_reasoned_read(c->reasoned, c->text.at, c->plain, false);
+	if (c->guide && !was_over && rt_reasoned_is_over(c->reasoned)) {
+		rt_reasoned_drop(c->reasoned);
+	}
+	c->text.failed = rt_reasoned_said(c->reasoned)->failed ||
+			 rt_reasoned_thought(c->reasoned)->failed;
+}
+
+bool
+rt_choice_is_guided(const struct rt_choice *c)
+{
+	return !c->reasoned || rt_reasoned_is_over(c->reasoned);
+}
+
 /* Adds what is known of the text now; sets `cut` where a text ends it, or a
  * call after which no other may come. */
 static void
@@ -394,11 +475,17 @@ add_text(struct rt_choice *c, int64_t token)
 	}
 	rt_text_bytes(&c->text, text, n);
 	free(text);
-	mark = c->calls ? rt_codec_mark(r->codec, token) : NULL;
+	mark = rt_codec_mark(r->codec, token,
+			     (c->calls ? RT_MARKS_CALLS : 0) |
+			     (c->reasoned ? RT_MARKS_REASONING : 0));
 	rt_text_add(&c->text, "%s", mark ? mark : "");
 	find_stop(c);
+	if (c->reasoned && !c->text.failed) {
+		read_thoughts(c);
+	}
 	if (c->calls && !c->text.failed) {
-		rt_calls_read(c->calls, c->text.at, c->plain);
+		rt_calls_read(c->calls, after_thoughts(c)->at,
+			      c->reasoned ? after_thoughts(c)->n : c->plain);
 		c->text.failed = said(c)->failed;
 		c->cut = c->cut || (!r->request.tools.several &&
 				    rt_calls_ended(c->calls) > 0);
@@ -409,9 +496,10 @@ add_text(struct rt_choice *c, int64_t token)
 static bool
 has_news(const struct rt_choice *c)
 {
-	return c->calls ? rt_calls_said(c->calls)->n > c->sent ||
-			  rt_calls_has_news(c->calls)
-			: c->plain > c->sent;
+	return c->calls || c->reasoned
+		? said(c)->n > c->sent || has_thoughts(c, c->thought_sent) ||
+		  (c->calls && rt_calls_has_news(c->calls))
+		: c->plain > c->sent;
 }
 
 bool
@@ -420,6 +508,7 @@ rt_choice_add(struct rt_choice *c, const struct rt_drawn *t)
 	struct rt_reply *r = c->reply;
 
 	c->ndrawn++;
+	c->nthought += !rt_choice_is_guided(c);
 	add_text(c, t->token);
 	if (r->request.logprobs) {
 		rt_logprobs_add(c, t);
@@ -428,7 +517,8 @@ rt_choice_add(struct rt_choice *c, const struct rt_drawn *t)
 		rt_reply_fail(r, "out of memory");
 	}
 	if (r->request.stream && !r->ended && !c->cut && has_news(c)) {
-		send_event(c, c->calls ? said(c)->n : c->plain);
+		send_event(c, c->calls || c->reasoned ? said(c)->n
+						      : c->plain);
 	}
 	return !c->cut && !r->ended;
 }
@@ -444,8 +534,12 @@ rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
 	if (!c->cut) {
 		add_text(c, -1);
 	}
+	if (c->reasoned && !c->text.failed) {
+		rt_reasoned_read(c->reasoned, c->text.at, c->text.n, true);
+	}
 	if (c->calls && !c->text.failed) {
-		rt_calls_end(c->calls, c->text.at, c->text.n);
+		rt_calls_end(c->calls, after_thoughts(c)->at,
+			     after_thoughts(c)->n);
 		c->text.failed = said(c)->failed;
 	}
 	c->why = c->cut ? RT_ENDED_STOP : why;

@@ -21,6 +21,9 @@ struct rt_choice {
 	struct rt_sequence *seq;	/* for whoever runs it; NULL: none */
 	struct rt_guide *guide;	/* or NULL */
 	struct rt_calls *calls;	/* in the text; NULL: none are read */
+	struct rt_reasoned *reasoned;	/* the text; NULL: it is all said */
+	size_t thought_sent;	/* bytes of its thoughts that were sent */
+	int64_t nthought;	/* tokens that came before they were over */
 	struct rt_stream stream;
 	struct rt_text text;
 	size_t sent;		/* bytes of what it says that were sent */
@@ -71,6 +74,8 @@ rt_choice_prompt(const struct rt_choice *c, int64_t *n)
 	return q->ids.at + from;
 }
 
+/* Whether its guide holds for what comes next: thoughts follow none. */
+bool rt_choice_is_guided(const struct rt_choice *c);
 /* The next token of a choice; false: a text that ends it has come. */
 bool rt_choice_add(struct rt_choice *c, const struct rt_drawn *t);
 /* The last call for a choice; after those of all, the reply has ended. */

@@ -65,7 +65,8 @@ static const struct field fields[] = {
 	{ "guided_decoding_backend", BOTH, IGNORED, A_TEXT, 0, 0 },
 	{ "spaces_between_special_tokens", BOTH, IGNORED, A_TRUTH, 0, 0 },
 	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
-	{ "include_reasoning", CHAT, ALWAYS, 0, 0, 0 },
+	{ "include_reasoning", CHAT, SHOWS_REASONING, 0, 0, 0 },
+	{ "reasoning_effort", CHAT, EFFORT, 0, 0, 0 },
 	{ "add_special_tokens", TEXT, FLAG, AT(framed), 0, 0 },
 	/* a template has what begins a conversation */
 	{ "add_special_tokens", CHAT, REFUSED, A_TRUTH, 0, 0 },
@@ -79,7 +80,7 @@ static const struct field fields[] = {
 	{ "function_call", CHAT, REFUSED, A_TEXT | AN_OBJECT, 0, 1 },
 	{ "modalities", CHAT, REFUSED, A_LIST, 0, 1 },
 	{ "documents", CHAT, REFUSED, A_LIST, 0, 0 },
-	{ "chat_template_kwargs", CHAT, REFUSED, AN_OBJECT, 0, 0 },
+	{ "chat_template_kwargs", CHAT, TEMPLATE_KWARGS, 0, 0, 0 },
 	{ "use_beam_search", BOTH, REFUSED, A_TRUTH, 0, 0 },
 	{ "length_penalty", BOTH, REFUSED, A_NUMBER, 1, 0 },
 	{ "priority", BOTH, REFUSED, A_NUMBER, 0, 0 },
@@ -198,6 +199,8 @@ types_of(const struct field *f)
 		[SCHEMA] = A_TRUTH | A_TEXT | AN_OBJECT, [PATTERN] = A_TEXT,
 		[CHOICES] = A_LIST, [OUTPUTS] = AN_OBJECT, [TOOLS] = A_LIST,
 		[TOOL_CHOICE] = A_TEXT | AN_OBJECT, [ALWAYS] = A_TRUTH,
+		[EFFORT] = A_TEXT, [TEMPLATE_KWARGS] = AN_OBJECT,
+		[SHOWS_REASONING] = A_TRUTH,
 	};
 
 	return f->kind == IGNORED || f->kind == REFUSED ? (unsigned)f->at
@@ -254,6 +257,12 @@ read_field(struct request_reader *x)
 		return rt_request_tools(x);
 	case TOOL_CHOICE:
 		return rt_request_tool_choice(x);
+	case EFFORT:
+		return rt_request_effort(x);
+	case TEMPLATE_KWARGS:
+		return rt_request_template_kwargs(x);
+	case SHOWS_REASONING:
+		return rt_request_shows_reasoning(x);
 	case ALWAYS:
 		return rt_json_bool(&x->j, &yes) &&
 		       (yes ||
@@ -438,6 +447,7 @@ check_request(struct request_reader *x)
 				    r->chat ? "messages" : "prompt");
 	}
 	if (r->chat && !(check_begin(x) && rt_request_check_tools(x) &&
+			 rt_request_check_reasoning(x) &&
 			 rt_request_conversation(x))) {
 		return false;
 	}
@@ -490,7 +500,7 @@ rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
 		.j = { .text = body, .len = n, .err = err } };
 
 	*r = (struct rt_request){ .chat = chat, .n = 1, .most = -1,
-		.begins = true, .framed = true,
+		.begins = true, .framed = true, .shows_reasoning = true,
 		.draw = rt_draw_plain(),
 		.tools = { .several = true,
 			   .json.alloc = rt_alloc_or_libc(NULL) },

@@ -44,6 +44,14 @@ struct rt_request {
 	 * answer goes on in the last message */
 	bool begins, goes_on;
 	bool has_seed;
+	/* of a conversation: whether answers think; the prompt ends in
+	 * thoughts; they are sent */
+	bool thinks, inside, shows_reasoning;
+	const char *thinks_field;	/* that says so, or not; or NULL */
+	const char *effort;	/* how much they are to think; or NULL */
+	/* how its thoughts are told apart from what it says; NULL: they are
+	 * not */
+	const struct rt_reasoning *reasoning;
 	int64_t n;		/* answers to each prompt */
 	int64_t best_of;	/* of so many; 0: not said */
 	int64_t most;		/* tokens of an answer; -1: not said */

@@ -250,6 +250,10 @@ read_message(struct request_reader *x)
 			ok = read_content(x, &m.content);
 		} else if (ok && strcmp(key, "tool_calls") == 0) {
 			ok = rt_request_calls(x, &m);
+		} else if (ok && (strcmp(key, "reasoning_content") == 0 ||
+				  strcmp(key, "reasoning") == 0)) {
+			ok = rt_json_null(&x->j) ||
+			     rt_json_string(&x->j, &m.thought);
 		} else if (ok && strcmp(key, "tool_call_id") == 0) {
 			ok = rt_json_null(&x->j) ||
 			     rt_json_string(&x->j, &m.call_id);
@@ -308,9 +312,12 @@ rt_request_conversation(struct request_reader *x)
 		.ntools = rt_request_may_call(r) ? r->tools.n : 0,
 		.json = r->tools.json.at ? r->tools.json.at : "",
 		.no_answer = !r->begins, .goes_on = r->goes_on,
-		.calls_next = rt_request_must_call(r) };
+		.calls_next = rt_request_must_call(r),
+		.reasoning = x->codec->reasoning, .thinks = r->thinks,
+		.opens = r->thinks && r->grammar, .effort = r->effort };
 	enum rt_status status;
 
+	r->inside = rt_chat_is_inside(x->codec->chat, &v);
 	status = rt_chat_write(x->codec->chat, &v, &t, x->err);
 	if (status == RT_RANGE && *x->err->message != '\'') {
 		rt_request_blame(x, "'messages': ");

@@ -10,7 +10,8 @@
 enum field_kind {
 	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
 	STREAM_OPTIONS, PROMPT, MESSAGES, BIAS, FORMAT, SCHEMA, PATTERN,
-	CHOICES, OUTPUTS, TOOLS, TOOL_CHOICE,
+	CHOICES, OUTPUTS, TOOLS, TOOL_CHOICE, EFFORT, TEMPLATE_KWARGS,
+	SHOWS_REASONING,
 	ALWAYS,		/* is done whatever is asked: true */
 	IGNORED,	/* says nothing about the answer */
 	REFUSED,	/* may be there if it asks for nothing */
@@ -75,6 +76,14 @@ bool rt_request_tool_choice(struct request_reader *x);
 bool rt_request_calls(struct request_reader *x, struct rt_message *m);
 /* Whether the tools can be told and chosen so, once all fields are read. */
 bool rt_request_check_tools(struct request_reader *x);
+
+/* ---- request_reasoning.c ---- */
+
+bool rt_request_effort(struct request_reader *x);
+bool rt_request_template_kwargs(struct request_reader *x);
+bool rt_request_shows_reasoning(struct request_reader *x);
+/* Whether answers think, and are told apart, once all fields are read. */
+bool rt_request_check_reasoning(struct request_reader *x);
 
 /* ---- request_prompts.c ---- */
 

@@ -215,6 +215,14 @@ static const struct rt_call_form chained = {
 
 /* ---- templates ---- */
 
+/* gpt-oss, as github.com/openai/harmony has it; without today's date. */
+#define OSS_BEGIN \
+	"<|start|>system<|message|>You are ChatGPT, a large language model " \
+	"trained by OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: "
+#define OSS_CHANNELS \
+	"\n\n# Valid channels: analysis, commentary, final. Channel must be " \
+	"included for every message.<|end|>"
+
 /* The first whose sign or mark is found is taken: that of Phi-4 stands beside
  * ChatML's, that of Llama 2 beside Mistral's, and those of Mistral's later
  * tokenizers beside those of earlier ones.  Versions 11 and 13 have the same
@@ -224,67 +232,76 @@ static const struct rt_chat chats[] = {
 	  { "<|im_start|>system<|im_sep|>", "<|im_end|>" },
 	  { "<|im_start|>user<|im_sep|>", "<|im_end|>" },
 	  { "<|im_start|>assistant<|im_sep|>", "<|im_end|>" },
-	  "<|im_start|>assistant<|im_sep|>", false, NULL },
+	  "<|im_start|>assistant<|im_sep|>", false, NULL, NULL, NULL, NULL },
 	{ "phi-4-mini", "<|/tool_call|>", "<|/tool|>", NULL, OWN,
 	  { "<|system|>", "<|end|>" },
 	  { "<|user|>", "<|end|>" },
 	  { "<|assistant|>", "<|end|>" },
-	  "<|assistant|>", false, &piped },
+	  "<|assistant|>", false, &piped, NULL, NULL, NULL },
 	{ "chatml", "<|im_start|>", NULL, NULL, OWN,
 	  { "<|im_start|>system\n", "<|im_end|>\n" },
 	  { "<|im_start|>user\n", "<|im_end|>\n" },
 	  { "<|im_start|>assistant\n", "<|im_end|>\n" },
-	  "<|im_start|>assistant\n", false, &tagged },
+	  "<|im_start|>assistant\n", false, &tagged, NULL, NULL, NULL },
 	{ "llama-3", "<|start_header_id|>", NULL, "<|begin_of_text|>", OWN,
 	  { "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>" },
 	  { "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>" },
 	  { "<|start_header_id|>assistant<|end_header_id|>\n\n",
 	    "<|eot_id|>" },
-	  "<|start_header_id|>assistant<|end_header_id|>\n\n", true, &plain },
+	  "<|start_header_id|>assistant<|end_header_id|>\n\n", true, &plain,
+	  NULL, NULL, NULL },
 	{ "gemma", "<start_of_turn>", NULL, "<bos>", FIRST_USER,
 	  { "", "\n\n" },
 	  { "<start_of_turn>user\n", "<end_of_turn>\n" },
 	  { "<start_of_turn>model\n", "<end_of_turn>\n" },
-	  "<start_of_turn>model\n", true, NULL },
+	  "<start_of_turn>model\n", true, NULL, NULL, NULL, NULL },
 	/* its tokens are R1's, too */
 	{ "deepseek-v3.1", NULL, DEEP_ANSWER, DEEP_BEGIN, OWN,
 	  { "", "" },
 	  { "<" BAR "User" BAR ">", "" },
 	  { DEEP_ANSWER, DEEP_END },
-	  DEEP_ANSWER, false, &chained },
+	  DEEP_ANSWER, false, &chained, NULL, NULL, NULL },
 	{ "deepseek", "<" BAR "User" BAR ">", NULL, DEEP_BEGIN, OWN,
 	  { "", "" },
 	  { "<" BAR "User" BAR ">", "" },
 	  { DEEP_ASSISTANT, DEEP_END },
-	  DEEP_ASSISTANT, false, &fenced },
+	  DEEP_ASSISTANT, false, &fenced, NULL, NULL, NULL },
 	/* its marks are no tokens: an answer ends where the next turn begins */
 	{ "llama-2", NULL, "<<SYS>>", "", FIRST_USER,
 	  { "<<SYS>>\n", "\n<</SYS>>\n\n" },
 	  { "<s>[INST] ", " [/INST]" },
 	  { " ", " </s>" },
-	  "", true, NULL },
+	  "", true, NULL, NULL, NULL, NULL },
 	{ "mistral-v11", NULL, "[CALL_ID]", "<s>", OWN,
 	  { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" },
 	  { "[INST]", "[/INST]" },
 	  { "", "</s>" },
-	  "", false, &named_with_id },
+	  "", false, &named_with_id, NULL, NULL, NULL },
 	{ "mistral-v13", "[ARGS]", NULL, "<s>", OWN,
 	  { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" },
 	  { "[INST]", "[/INST]" },
 	  { "", "</s>" },
-	  "", false, &named },
+	  "", false, &named, NULL, NULL, NULL },
 	{ "mistral-v7", "[SYSTEM_PROMPT]", NULL, "<s>", OWN,
 	  { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" },
 	  { "[INST]", "[/INST]" },
 	  { "", "</s>" },
-	  "", false, &listed_after },
+	  "", false, &listed_after, NULL, NULL, NULL },
 	{ "mistral", "[INST]", NULL, "<s>", LAST_USER,
 	  { "", "\n\n" },
 	  { "[INST] ", "[/INST]" },
 	  { " ", "</s>" },
-	  "", false, &listed },
+	  "", false, &listed, NULL, NULL, NULL },
+	/* what the system says is the developer's message there */
+	{ "gpt-oss", "<|constrain|>", "<|channel|>", OSS_BEGIN, OWN,
+	  { "<|start|>developer<|message|># Instructions\n\n", "<|end|>" },
+	  { "<|start|>user<|message|>", "<|end|>" },
+	  { "<|start|>assistant<|channel|>final<|message|>", "<|end|>" },
+	  "<|start|>assistant", false, NULL, OSS_CHANNELS, "gpt-oss",
+	  "<|return|>" },
 	{ "none", NULL, NULL, NULL, OWN,
-	  { "", "\n" }, { "", "\n" }, { "", "\n" }, "", false, NULL },
+	  { "", "\n" }, { "", "\n" }, { "", "\n" }, "", false, NULL,
+	  NULL, NULL, NULL },
 };
 
 #define NCHATS (sizeof chats / sizeof *chats)
@@ -292,7 +309,7 @@ static const struct rt_chat chats[] = {
 static const char *const stops[] = {
 	"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
 	"<|end_of_text|>", "<end_of_turn>", "<eos>", "</s>",
-	DEEP_END,
+	DEEP_END, "<|return|>", "<|call|>",
 };
 
 const struct rt_chat *
@@ -308,7 +325,8 @@ rt_chat_named(const char *name, struct rt_error *err)
 	rt_fail(err, RT_RANGE, RT_NOWHERE, "there is no chat template '%s': "
 		"chatml, phi-4, phi-4-mini, llama-2, llama-3, mistral, "
 		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek, "
-		"deepseek-v3.1 and none are there", rt_show_name(name).text);
+		"deepseek-v3.1, gpt-oss and none are there",
+		rt_show_name(name).text);
 	return NULL;
 }
 
@@ -349,7 +367,20 @@ rt_chat_stop(const struct rt_chat *c, size_t i)
 {
 	size_t n = sizeof stops / sizeof *stops;
 
-	return i < n ? stops[i] : i == n ? c->assistant.after : NULL;
+	return i < n ? stops[i] : i > n ? NULL
+		: c->ends ? c->ends : c->assistant.after;
+}
+
+const char *
+rt_chat_within(const struct rt_chat *c)
+{
+	return c->ends ? c->assistant.after : NULL;
+}
+
+const char *
+rt_chat_reasoning(const struct rt_chat *c)
+{
+	return c->reasoning;
 }
 
 const struct rt_call_form *

@@ -5,6 +5,7 @@
 #ifndef RT_CHAT_H
 #define RT_CHAT_H
 
+#include "runtime/serve/chat/reasoning.h"
 #include "runtime/text.h"
 #include "runtime/tokenize/tokenize.h"
 
@@ -30,6 +31,7 @@ struct rt_past_call {
 struct rt_message {
 	const char *role, *content;	/* system, user, assistant or tool */
 	const char *call_id;	/* of a tool: what it answers; or NULL */
+	const char *thought;	/* by the assistant before that; or NULL */
 	/* of the assistant: calls[first_call] and those after it */
 	size_t first_call, ncalls;
 };
@@ -45,6 +47,11 @@ struct rt_conversation {
 	 * is the assistant's, is not ended */
 	bool no_answer, goes_on;
 	bool calls_next;	/* the next answer begins with a call's mark */
+	/* how the model thinks, or NULL; whether it is to, and whether the
+	 * prompt ends with what begins thoughts also where it need not */
+	const struct rt_reasoning *reasoning;
+	bool thinks, opens;
+	const char *effort;	/* how much; NULL: medium */
 };
 
 enum { RT_TOOLS_BYTES = 1 << 20 };	/* of the text that tells of tools */
@@ -60,6 +67,10 @@ bool rt_chat_is_framed(const struct rt_chat *c);
 /* The i-th text that ends what models say where it is a token: of any template,
  * and of this one; NULL: there are no more. */
 const char *rt_chat_stop(const struct rt_chat *c, size_t i);
+/* A text that ends messages of a conversation and no answer; or NULL. */
+const char *rt_chat_within(const struct rt_chat *c);
+/* The name of the form of reasoning that answers always have; or NULL. */
+const char *rt_chat_reasoning(const struct rt_chat *c);
 /* How models of a template call functions; NULL: they do not. */
 const struct rt_call_form *rt_chat_calls(const struct rt_chat *c);
 /* What stands before calls; NULL: nothing. */
@@ -68,6 +79,9 @@ const char *rt_call_mark(const struct rt_call_form *f);
 bool rt_call_has(const struct rt_call_form *f, const char *text);
 /* Whether a template of the tokenizer's file, if there is one, has tools. */
 bool rt_chat_file_has_tools(const struct rt_tokenizer *t);
+/* Whether what comes before the next answer ends in thoughts. */
+bool rt_chat_is_inside(const struct rt_chat *c,
+		       const struct rt_conversation *v);
 /*
  * Appends the conversation, and what comes before the next answer.
  * RT_RANGE: a role that is not known, no message, or tools that have no place;

@@ -79,6 +79,13 @@ struct rt_chat {
 	const char *answer;	/* before the next answer */
 	bool trims;		/* blanks around a message are left out */
 	const struct rt_call_form *calls;	/* NULL: it has no tools */
+	/* of models that read how much they are to think: what is after that
+	 * word, which `begin` is before; or NULL */
+	const char *after_effort;
+	const char *reasoning;	/* the form that its answers have; or NULL */
+	/* ends an answer; NULL: what is after messages of the assistant, which
+	 * is else within answers */
+	const char *ends;
 };
 
 #endif

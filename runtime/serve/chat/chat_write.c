@@ -12,6 +12,7 @@ struct chat_writer {
 	size_t system_host;	/* the message that systems are part of */
 	size_t tools_host;	/* the one that has the tools, or is after */
 	struct rt_text tools;	/* what tells of them */
+	size_t last_user;	/* the user's last message; or v->n */
 };
 
 static bool
@@ -109,6 +110,68 @@ add_part(const struct chat_writer *w, const struct chat_part *p, const char *s)
 	rt_text_add(w->out, "%s", p->before);
 	add_content(w, s);
 	rt_text_add(w->out, "%s", p->after);
+}
+
+/* ---- thoughts ---- */
+
+/* A text without line ends around it. */
+static void
+add_thought(const struct chat_writer *w, const char *s, size_t n)
+{
+	while (n > 0 && *s == '\n') {
+		s++;
+		n--;
+	}
+	while (n > 0 && s[n - 1] == '\n') {
+		n--;
+	}
+	rt_text_add(w->out, "%s", w->v->reasoning->opened);
+	rt_text_bytes(w->out, s, n);
+	rt_text_add(w->out, "\n%s\n\n", w->v->reasoning->close);
+}
+
+/* Where a mark comes last; NULL: nowhere. */
+static const char *
+find_last(const char *s, const char *mark)
+{
+	const char *found = NULL;
+
+	while ((s = strstr(s, mark))) {
+		found = s;
+		s += strlen(mark);
+	}
+	return found;
+}
+
+/*
+ * What message i of the assistant says, without what it thought, which is in
+ * its text or beside it.  Thoughts that models read again are appended.
+ */
+static const char *
+said_of(const struct chat_writer *w, size_t i)
+{
+	const struct rt_reasoning *f = w->v->reasoning;
+	const struct rt_message *m = &w->v->messages[i];
+	const char *thought = m->thought, *end;
+	bool is_cut = w->v->goes_on && i + 1 == w->v->n;
+	size_t n = thought ? strlen(thought) : 0;
+
+	end = f && !f->channels && !is_cut ? find_last(m->content, f->close)
+					   : NULL;
+	if (end && !thought) {
+		thought = m->content + strspn(m->content, "\n");
+		thought += strncmp(thought, f->open, strlen(f->open)) == 0
+			? strlen(f->open) : 0;
+		n = (size_t)(end - thought);
+	}
+	if (f && f->keeps && !is_cut && n > 0 && w->last_user < i) {
+		add_thought(w, thought, n);
+	}
+	if (!end) {
+		return m->content;
+	}
+	end += strlen(f->close);
+	return end + strspn(end, "\n");
 }
 
 /* ---- tools ---- */
@@ -249,11 +312,13 @@ add_calls(const struct chat_writer *w, size_t at)
 {
 	const struct rt_call_form *f = w->c->calls;
 	const struct rt_message *m = &w->v->messages[at];
+	const char *said;
 	size_t i;
 
 	rt_text_add(w->out, "%s", follows_results(w, at) ? "" : f->turn.before);
-	if (f->says && *m->content) {
-		add_content(w, m->content);
+	said = said_of(w, at);
+	if (f->says && *said) {
+		add_content(w, said);
 		rt_text_add(w->out, "%s", f->said);
 	}
 	rt_text_add(w->out, "%s", f->calls.before);
@@ -370,7 +435,7 @@ add_said(const struct chat_writer *w, size_t i)
 	bool ended = !w->v->goes_on || i + 1 < w->v->n;
 
 	rt_text_add(w->out, "%s", follows_results(w, i) ? "" : p->before);
-	add_content(w, w->v->messages[i].content);
+	add_content(w, said_of(w, i));
 	rt_text_add(w->out, "%s", ended ? p->after : "");
 }
 
@@ -394,6 +459,38 @@ add_message(const struct chat_writer *w, size_t i)
 	}
 }
 
+/* What begins an answer. */
+static void
+add_answer(const struct chat_writer *w)
+{
+	const struct rt_conversation *v = w->v;
+	const struct rt_reasoning *f = v->reasoning;
+	const char *answer = w->c->answer;
+	size_t n = strlen(answer), close = f && f->close ? strlen(f->close) : 0;
+
+	/* a template that has no thoughts by itself closes them there */
+	if (close && n >= close &&
+	    strcmp(answer + n - close, f->close) == 0) {
+		n -= close;
+	}
+	rt_text_bytes(w->out, answer, n);
+	if (f) {
+		rt_text_add(w->out, "%s", !v->thinks ? f->closed
+			    : f->prompt_opens || v->opens ? f->opened : "");
+	}
+}
+
+bool
+rt_chat_is_inside(const struct rt_chat *c, const struct rt_conversation *v)
+{
+	const struct chat_writer w = { .c = c, .v = v };
+
+	return v->reasoning && v->thinks && !v->no_answer &&
+	       !v->reasoning->channels &&
+	       (v->reasoning->prompt_opens || v->opens) &&
+	       !follows_results(&w, v->n);
+}
+
 static void
 write_all(const struct chat_writer *w)
 {
@@ -404,16 +501,20 @@ write_all(const struct chat_writer *w)
 	size_t i;
 
 	rt_text_add(w->out, "%s", w->c->begin ? w->c->begin : "");
+	if (w->c->after_effort) {
+		rt_text_add(w->out, "%s%s", v->effort ? v->effort : "medium",
+			    w->c->after_effort);
+	}
 	if (tells) {
 		add_first_system(w);
 	}
 	for (i = tells && is_system(v->messages); i < v->n; i++) {
 		add_message(w, i);
 	}
-	rt_text_add(w->out, "%s%s",
-		    v->no_answer || follows_results(w, v->n) ? ""
-							     : w->c->answer,
-		    v->calls_next && f->mark ? f->mark : "");
+	if (!v->no_answer && !follows_results(w, v->n)) {
+		add_answer(w);
+	}
+	rt_text_add(w->out, "%s", v->calls_next && f->mark ? f->mark : "");
 }
 
 enum rt_status
@@ -424,6 +525,7 @@ rt_chat_write(const struct rt_chat *c, const struct rt_conversation *v,
 		.tools.alloc = rt_alloc_or_libc(NULL) };
 	enum rt_status status;
 
+	w.last_user = find_user(v, true);
 	w.system_host = c->system_in == OWN ? v->n
 		: find_user(v, c->system_in == LAST_USER);
 	w.tools_host = find_user(v, c->calls && c->calls->tools_in ==

@@ -8,6 +8,8 @@
 static enum rt_status
 find_stops(struct rt_codec *c, struct rt_error *err)
 {
+	const char *middle = rt_chat_within(c->chat);
+	int64_t within = middle ? rt_tokenizer_id(c->tokenizer, middle) : -1;
 	size_t i;
 
 	for (i = 0; rt_chat_stop(c->chat, i); i++) {
@@ -22,7 +24,7 @@ find_stops(struct rt_codec *c, struct rt_error *err)
 	for (i = 0; i < RT_TOKENIZER_ENDS; i++) {
 		int64_t id = rt_tokenizer_end(c->tokenizer, i);
 
-		if (id >= 0 && id < c->vocab &&
+		if (id >= 0 && id < c->vocab && id != within &&
 		    !rt_ids_add(&c->stops, (uint32_t)id)) {
 			return rt_no_memory(err, NULL);
 		}
@@ -30,15 +32,25 @@ find_stops(struct rt_codec *c, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Finds the special tokens that stand around calls. */
+static void
+release_marks(struct rt_codec *c)
+{
+	while (c->nmarks > 0) {
+		free(c->marks[--c->nmarks].text);
+	}
+}
+
+/* Finds the special tokens that stand around calls and thoughts. */
 static enum rt_status
 find_marks(struct rt_codec *c, struct rt_error *err)
 {
 	const struct rt_call_form *f = rt_chat_calls(c->chat);
 	int64_t id;
 
+	release_marks(c);
 	for (id = 0; id < c->vocab && c->nmarks < RT_CODEC_MARKS; id++) {
 		char *text = NULL;
+		int of = 0;
 		size_t n;
 
 		if (!rt_tokenizer_has(c->tokenizer, id) ||
@@ -49,9 +61,16 @@ find_marks(struct rt_codec *c, struct rt_error *err)
 				  err) == RT_NOMEM) {
 			return RT_NOMEM;
 		}
-		if (text && rt_call_has(f, text)) {
-			c->marks[c->nmarks++] = (struct rt_codec_mark){ id,
-									text };
+		if (text && f && rt_call_has(f, text)) {
+			of |= RT_MARKS_CALLS;
+		}
+		if (text && c->reasoning &&
+		    rt_reasoning_has(c->reasoning, text)) {
+			of |= RT_MARKS_REASONING;
+		}
+		if (of) {
+			c->marks[c->nmarks++] =
+				(struct rt_codec_mark){ id, text, of };
 		} else {
 			free(text);
 		}
@@ -67,6 +86,26 @@ find_calls(struct rt_codec *c, bool by_file, struct rt_error *err)
 
 	c->has_tools = f && (!by_file || rt_chat_file_has_tools(c->tokenizer));
 	return f ? find_marks(c, err) : RT_OK;
+}
+
+enum rt_status
+rt_codec_set_reasoning(struct rt_codec *c, const char *name,
+		       struct rt_error *err)
+{
+	const char *own = rt_chat_reasoning(c->chat);
+	const struct rt_reasoning *f = rt_reasoning_named(name, err), *other;
+
+	if (!f) {
+		return RT_RANGE;
+	}
+	other = own ? rt_reasoning_named(own, err) : f;
+	if (f != other || (f->channels && !own)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "models of the chat "
+			"template '%s' do not reason as '%s' has it",
+			rt_chat_name(c->chat), f->name);
+	}
+	c->reasoning = f;
+	return find_marks(c, err);
 }
 
 enum rt_status
@@ -94,7 +133,12 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 			       : rt_chat_of(c->tokenizer);
 		status = c->chat ? find_stops(c, err) : RT_RANGE;
 	}
-	return status == RT_OK ? find_calls(c, !chat, err) : status;
+	if (status == RT_OK) {
+		status = find_calls(c, !chat, err);
+	}
+	return status == RT_OK && rt_chat_reasoning(c->chat)
+		? rt_codec_set_reasoning(c, rt_chat_reasoning(c->chat), err)
+		: status;
 }
 
 void
@@ -106,9 +150,7 @@ rt_codec_close(struct rt_codec *c)
 	pthread_mutex_destroy(&c->lock);
 	rt_spellings_free(c->spellings[0]);
 	rt_spellings_free(c->spellings[1]);
-	while (c->nmarks > 0) {
-		free(c->marks[--c->nmarks].text);
-	}
+	release_marks(c);
 	if (c->tokenizer) {
 		rt_tokenizer_free(c->tokenizer);
 	}
@@ -180,7 +222,7 @@ token_bytes(void *user, int64_t token, size_t *n)
 	*n = 0;
 	if (!rt_tokenizer_has(c->tokenizer, token) ||
 	    (rt_tokenizer_is_special(c->tokenizer, token) &&
-	     !(x->calls && rt_codec_mark(c, token)))) {
+	     !(x->calls && rt_codec_mark(c, token, RT_MARKS_CALLS)))) {
 		return NULL;
 	}
 	for (i = 0; i < c->stops.n; i++) {
@@ -221,12 +263,12 @@ rt_codec_spellings(struct rt_codec *c, bool calls,
 /* ---- text of tokens ---- */
 
 const char *
-rt_codec_mark(const struct rt_codec *c, int64_t token)
+rt_codec_mark(const struct rt_codec *c, int64_t token, int of)
 {
 	size_t i;
 
 	for (i = 0; i < c->nmarks; i++) {
-		if (c->marks[i].token == token) {
+		if (c->marks[i].token == token && c->marks[i].of & of) {
 			return c->marks[i].text;
 		}
 	}

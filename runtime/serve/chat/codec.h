@@ -12,13 +12,18 @@
 
 enum {
 	RT_IDLE_ENCODERS = 8,
-	RT_CODEC_MARKS = 8,
+	RT_CODEC_MARKS = 16,
 };
 
-/* A special token, of which answers have no text but where they may call. */
+/* What special tokens are marks of, as bits. */
+enum rt_marks { RT_MARKS_CALLS = 1, RT_MARKS_REASONING = 2 };
+
+/* A special token, of which answers have no text but where they may call or
+ * think. */
 struct rt_codec_mark {
 	int64_t token;
 	char *text;
+	int of;
 };
 
 /* Used by any number of threads once it is open. */
@@ -26,7 +31,8 @@ struct rt_codec {
 	struct rt_tokenizer *tokenizer;
 	const struct rt_chat *chat;
 	bool has_tools;		/* the template tells models of them */
-	struct rt_codec_mark marks[RT_CODEC_MARKS];	/* of calls */
+	const struct rt_reasoning *reasoning;	/* or NULL */
+	struct rt_codec_mark marks[RT_CODEC_MARKS];
 	size_t nmarks;
 	struct rt_ids stops;	/* tokens that end an answer */
 	int64_t vocab;
@@ -46,6 +52,10 @@ struct rt_codec {
 enum rt_status rt_codec_open(struct rt_codec *c, const char *tokenizer,
 			     const char *chat, int64_t vocab,
 			     struct rt_error *err);
+/* Tells thoughts apart from what is said, by the form of that name.  RT_RANGE:
+ * there is none, or it is of other chat templates. */
+enum rt_status rt_codec_set_reasoning(struct rt_codec *c, const char *name,
+				      struct rt_error *err);
 /* Also closes what rt_codec_open failed to open. */
 void rt_codec_close(struct rt_codec *c);
 /* Appends the ids of a text; `framed`: after what comes before documents. */
@@ -60,8 +70,8 @@ enum rt_status rt_codec_encode(struct rt_codec *c, const char *text,
 enum rt_status rt_codec_spellings(struct rt_codec *c, bool calls,
 				  const struct rt_spellings **out,
 				  struct rt_error *err);
-/* The text of a mark of calls; NULL: it is another token. */
-const char *rt_codec_mark(const struct rt_codec *c, int64_t token);
+/* The text of a mark of one of these; NULL: it is another token. */
+const char *rt_codec_mark(const struct rt_codec *c, int64_t token, int of);
 /*
  * rt_stream_add() of a token that was drawn.  Vocabularies may be larger than
  * their tokenizers, to be a multiple of something; such a token has no text.

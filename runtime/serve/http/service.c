@@ -397,6 +397,12 @@ on_score(void *user, const struct rt_drawn *t)
 	rt_choice_score(user, t);
 }
 
+static bool
+on_guided(void *user)
+{
+	return rt_choice_is_guided(user);
+}
+
 static void
 on_end(void *user, enum rt_ended why, int64_t ndrawn)
 {
@@ -435,6 +441,7 @@ add_choices(struct rt_service *s, struct rt_exchange *x, struct rt_error *err)
 		struct rt_ask ask = { .most = q->most, .choice = i % q->n,
 			.draw = q->draw, .nstops = (int64_t)stops.n,
 			.least = q->least, .guide = c->guide,
+			.guided = q->reasoning && c->guide ? on_guided : NULL,
 			.score = q->echo && q->logprobs ? on_score : NULL,
 			.token = on_token, .end = on_end, .user = c };
 

@@ -42,7 +42,7 @@ find_allowed(struct rt_sequence *q, struct rt_error *err)
 {
 	enum rt_status status;
 
-	if (!q->ask.guide || q->is_found) {
+	if (!q->is_guided || q->is_found) {
 		return RT_OK;
 	}
 	status = rt_guide_allow(q->ask.guide, q->allowed, &q->may_end, err);
@@ -89,7 +89,7 @@ rt_sequence_allow(struct rt_scheduler *s, struct rt_sequence *q,
 
 	*out = NULL;
 	*whole = false;
-	if (q->ask.guide) {
+	if (q->is_guided) {
 		status = find_allowed(q, err);
 		if (long_enough && q->may_end) {
 			set_stops(q, q->allowed, true);

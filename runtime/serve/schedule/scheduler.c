@@ -254,6 +254,7 @@ rt_scheduler_add(struct rt_scheduler *s, const struct rt_ask *ask,
 		return rt_no_memory(err, NULL);
 	}
 	q->ask = *ask;
+	q->is_guided = ask->guide && !ask->guided;
 	q->stops = calloc((size_t)ask->nstops + 1, sizeof *q->stops);
 	if (ask->guide) {
 		q->allowed = calloc(rt_words(&s->e), sizeof *q->allowed);
@@ -353,7 +354,7 @@ add_token(struct rt_scheduler *s, struct rt_sequence *q, int32_t token,
 	q->is_found = false;
 	s->counts.drawn++;
 	*over = is_stop(q, token);
-	return *over || !q->ask.guide
+	return *over || !q->is_guided
 		? RT_OK : rt_guide_take(q->ask.guide, token, over, err);
 }
 
@@ -393,6 +394,8 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 		end_sequence(s, q, RT_ENDED_STOP);
 	} else if (q->n - a->nprompt == a->most) {
 		end_sequence(s, q, RT_ENDED_LENGTH);
+	} else if (a->guided && !q->is_guided) {
+		q->is_guided = a->guide && a->guided(a->user);
 	}
 	return RT_OK;
 }

@@ -51,6 +51,9 @@ struct rt_ask {
 	int64_t least;
 	/* which tokens may come: its own, until it ends; NULL: any */
 	struct rt_guide *guide;
+	/* Whether the guide holds for what comes next, asked after each token;
+	 * once it does it always will.  NULL: it holds for all. */
+	bool (*guided)(void *user);
 	/* Called for each token of the prompt but the first, with its logprob,
 	 * before any is drawn; NULL: they are not wanted. */
 	void (*score)(void *user, const struct rt_drawn *t);

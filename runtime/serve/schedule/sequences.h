@@ -31,6 +31,7 @@ struct rt_sequence {
 	 * whether it may end, once they are found */
 	uint64_t *allowed;
 	bool may_end, is_found;
+	bool is_guided;		/* its guide holds for the next token */
 };
 
 /* Sequences in the order in which they came. */

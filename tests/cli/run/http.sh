@@ -456,6 +456,54 @@ grep -q 'warning: .*gpt2.json: the model has tokens 0 to 255, and this' err ||
 	bad 'no warning of tokens that the model lacks'
 stop 0
 
+# ---- what is thought apart ----
+
+# scripted WORDS MORE: a model that thinks as Qwen 3 does, of which after the
+# prompt of $hi and more these words are likeliest.
+hi='"messages":[{"role":"user","content":"Hi"}],"temperature":0'
+scripted()
+{
+	start chat=chatml reasoning=qwen3
+	ask /tokenize "{$hi$2}"
+	stop 0
+	start chat=chatml reasoning=qwen3 script="$1" \
+		script_at="$(sed -n 's/^{"count":\([0-9]*\),.*/\1/p' out)"
+}
+chat=/v1/chat/completions
+thinks='"reasoning":"Is it?","reasoning_content":"Is it?"'
+colour=',"response_format":{"type":"json_schema","json_schema":{"name":"c",
+"schema":{"enum":["red","blue"]}}}'
+scripted '<think>
+Is it?
+</think>
+
+It is.' ''
+gets 200 '"content":"It is.","refusal":null,'"$thinks" $chat \
+	"{$hi,\"max_tokens\":31}"
+gets 200 '"content":"It is.","refusal":null}' $chat \
+	"{$hi,\"max_tokens\":31,\"include_reasoning\":false}"
+gets 200 '"content":null,"refusal":null,"reasoning":"Is"' $chat \
+	"{$hi,\"max_tokens\":10}"
+grep -q '"reasoning_tokens":10}' out || bad "no tokens of thoughts: $(cat out)"
+ask $chat "{$hi,\"max_tokens\":31,\"stream\":true}"
+said=$(sed -n 's/.*"content":"\([^"]*\)".*/\1/p' out | tr -d '\n')
+thought=$(sed -n 's/.*"reasoning":"\([^"]*\)".*/\1/p' out | tr -d '\n')
+[ "$said:$thought" = 'It is.:Is it?' ] || bad "a stream: $thought:$said"
+gets 400 "'reasoning_effort' is none, minimal," $chat \
+	"{$hi,\"reasoning_effort\":\"much\"}"
+stop 0
+# A schema holds for what is said, whatever the model would say.
+scripted 'Is it?
+</think>
+
+It is.' "$colour"
+gets 200 ',"refusal":null,'"$thinks" $chat "{$hi$colour,\"max_tokens\":99}"
+grep -qE '"content":"[^"]*\\"(red|blue)\\""' out || bad "no colour: $(cat out)"
+grep -q '"finish_reason":"stop"' out || bad 'a colour without an end'
+stop 0
+timeout 60 "$fake" reasoning=much >out 2>err && bad 'no such reasoning'
+grep -q "no form of reasoning 'much': deepseek-r1," err || bad 'no reason'
+
 # ---- generate ----
 
 timeout 60 "$fake" prompt='Once upon' most=30 >out 2>err || bad generate

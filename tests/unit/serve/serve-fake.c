@@ -33,7 +33,8 @@ struct fake_options {
 	struct rt_engine e;
 	struct rt_serve_options s;
 	struct rt_generate_options g;
-	int64_t fails_at, broken;
+	int64_t fails_at, broken, script_at;
+	const char *script;
 	bool generate;
 };
 
@@ -50,7 +51,7 @@ read_word(struct fake_options *o, const char *name, const char *value)
 		{ "context", &o->e.context }, { "vocab", &o->e.vocab },
 		{ "in_flight", &o->e.in_flight },
 		{ "pause", &pause_us }, { "fails", &o->fails_at },
-		{ "broken", &o->broken },
+		{ "broken", &o->broken }, { "script_at", &o->script_at },
 		{ "port", &o->s.port }, { "queue", &o->s.queue },
 		{ "clients", &o->s.clients }, { "body", &o->s.body_bytes },
 		{ "timeout", &o->s.timeout_s }, { "most", &o->g.tokens },
@@ -71,6 +72,10 @@ read_word(struct fake_options *o, const char *name, const char *value)
 		o->s.tokenizer = o->g.tokenizer = value;
 	} else if (strcmp(name, "chat") == 0) {
 		o->s.chat = o->g.chat = value;
+	} else if (strcmp(name, "reasoning") == 0) {
+		o->s.reasoning = value;
+	} else if (strcmp(name, "script") == 0) {
+		o->script = value;
 	} else if (strcmp(name, "key_file") == 0) {
 		o->s.key_file = value;
 	} else if (strcmp(name, "drain") == 0) {
@@ -119,6 +124,8 @@ main(int argc, char **argv)
 	}
 	f.fails_at = o.fails_at;
 	f.broken = o.broken;
+	f.script = o.script;
+	f.script_at = o.script_at;
 	f.pause = pause_us ? pause_step : NULL;
 	status = o.generate ? rt_generate(&f.e, &o.g, stdout, &got, &err)
 			    : rt_serve(&f.e, &o.s, stdout, &err);

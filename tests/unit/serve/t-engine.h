@@ -22,6 +22,9 @@ struct fake_engine {
 	int64_t broken;		/* what begins with it has NaN, or -1 */
 	float *logits;		/* of steps in flight, as a ring */
 	int64_t together;	/* the most that were in flight */
+	/* the tokens that are likeliest from a position on; or NULL */
+	const char *script;
+	int64_t script_at;
 	/* called in each step, or NULL: a test's pause */
 	void (*pause)(void);
 	/* which tokens may come in its sequences is found while a step ends;
@@ -77,6 +80,17 @@ fake_replicas(const struct fake_engine *f)
 	return f->e.replicas > 1 ? f->e.replicas : 1;
 }
 
+/* What comes after a position by the script. */
+static inline void
+fake_script(const struct fake_engine *f, int64_t position, float *logits)
+{
+	int64_t at = position + 1 - f->script_at;
+
+	if (f->script && at >= 0 && at < (int64_t)strlen(f->script)) {
+		logits[(unsigned char)f->script[at]] = 100;
+	}
+}
+
 /* The step of a replica, whose slots are so many. */
 static inline enum rt_status
 fake_step_of(const struct fake_engine *f, int64_t replica,
@@ -111,6 +125,7 @@ fake_step_of(const struct fake_engine *f, int64_t replica,
 			h = fake_mix(h * 31 + (uint64_t)token[slot] + 1);
 		}
 		fake_logits(h, f->e.vocab, logits + i * f->e.vocab);
+		fake_script(f, s->position[at], logits + i * f->e.vocab);
 		for (k = 0; token[s->key[s->first[at]]] == f->broken &&
 			    k < f->e.vocab; k++) {
 			logits[i * f->e.vocab + k] = NAN;

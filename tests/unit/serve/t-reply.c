@@ -82,6 +82,14 @@ static const struct {
 	  BAR ">Be brief.<" BAR "User" BAR "> Hi <" BAR "Assistant" BAR
 	  "></think>Hello.<" BAR "end\342\226\201of\342\226\201sentence" BAR
 	  "><" BAR "User" BAR ">Why?<" BAR "Assistant" BAR "></think>" },
+	{ "gpt-oss", "<|start|>system<|message|>You are ChatGPT, a large "
+	  "language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n\n"
+	  "Reasoning: medium\n\n# Valid channels: analysis, commentary, final. "
+	  "Channel must be included for every message.<|end|><|start|>developer"
+	  "<|message|># Instructions\n\nBe brief.<|end|><|start|>user"
+	  "<|message|> Hi <|end|><|start|>assistant<|channel|>final<|message|>"
+	  "Hello.<|end|><|start|>user<|message|>Why?<|end|>"
+	  "<|start|>assistant" },
 	{ "none", "Be brief.\n Hi \nHello.\nWhy?\n" },
 };
 
@@ -238,7 +246,7 @@ test_templates(void **state)
 	assert_string_equal(err.message, "there is no chat template 'chatmi': "
 		"chatml, phi-4, phi-4-mini, llama-2, llama-3, mistral, "
 		"mistral-v7, mistral-v11, mistral-v13, gemma, deepseek, "
-		"deepseek-v3.1 and none are there");
+		"deepseek-v3.1, gpt-oss and none are there");
 }
 
 /* ---- requests ---- */
@@ -538,7 +546,8 @@ static const struct {
 	{ "continue_final_message", "c", "b0" },
 	{ "add_special_tokens", "tc", "b0" },
 	{ "skip_special_tokens", "tc", "b0" },
-	{ "include_reasoning", "c", "b0" }, { "user", "tc", "s0" },
+	{ "include_reasoning", "c", "b0" },
+	{ "reasoning_effort", "c", "s0" }, { "user", "tc", "s0" },
 	{ "metadata", "tc", "o0" }, { "store", "tc", "b0" },
 	{ "service_tier", "tc", "s0" }, { "safety_identifier", "tc", "s0" },
 	{ "prompt_cache_key", "tc", "s0" }, { "cache_prompt", "tc", "b0" },

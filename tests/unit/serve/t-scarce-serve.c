@@ -104,12 +104,20 @@ static const char echoed[] = "{\"prompt\": [\"a \\u00e9\", \"b\"], "
 	"\"echo\": true, \"logprobs\": 3, \"n\": 2, \"seed\": 1, "
 	"\"max_tokens\": 9}";
 
+/* Thoughts of a random model, which no mark ends. */
+static const char thinking[] = "{\"messages\": [{\"role\": \"user\", "
+	"\"content\": \"Hi\"}, {\"role\": \"assistant\", \"reasoning\": "
+	"\"A\", \"content\": \"B\"}], \"max_tokens\": 40, \"seed\": 3}";
+
 static const struct request_case {
 	const char *chat;	/* NULL: of texts */
 	const char *body;
 	int64_t step;		/* of the allocations that fail */
-} cases[] = { { "chatml", by_schema, 1 }, { "mistral", with_tools, 3 },
-	      { "llama-3", with_tools, 11 }, { NULL, echoed, 3 } };
+	const char *reasoning;	/* or NULL */
+} cases[] = { { "chatml", by_schema, 1, NULL },
+	      { "mistral", with_tools, 3, NULL },
+	      { "llama-3", with_tools, 11, NULL }, { NULL, echoed, 3, NULL },
+	      { "chatml", thinking, 1, "deepseek-r1" } };
 
 static struct rt_codec codec;
 static struct fake_engine engine;
@@ -207,6 +215,10 @@ try_every_allocation(const struct request_case *c)
 
 	assert_int_equal(rt_codec_open(&codec, NULL, c->chat, 256, &err),
 			 RT_OK);
+	if (c->reasoning) {
+		assert_int_equal(rt_codec_set_reasoning(&codec, c->reasoning,
+							&err), RT_OK);
+	}
 	assert_true(fake_open(&engine, e));
 	assert_true(serve(c->chat, c->body, whole, sizeof whole));
 	before = live;
