@@ -372,12 +372,6 @@ rt_chat_stop(const struct rt_chat *c, size_t i)
 }
 
 const char *
-rt_chat_within(const struct rt_chat *c)
-{
-	return c->ends ? c->assistant.after : NULL;
-}
-
-const char *
 rt_chat_reasoning(const struct rt_chat *c)
 {
 	return c->reasoning;

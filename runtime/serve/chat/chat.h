@@ -67,8 +67,6 @@ bool rt_chat_is_framed(const struct rt_chat *c);
 /* The i-th text that ends what models say where it is a token: of any template,
  * and of this one; NULL: there are no more. */
 const char *rt_chat_stop(const struct rt_chat *c, size_t i);
-/* A text that ends messages of a conversation and no answer; or NULL. */
-const char *rt_chat_within(const struct rt_chat *c);
 /* The name of the form of reasoning that answers always have; or NULL. */
 const char *rt_chat_reasoning(const struct rt_chat *c);
 /* How models of a template call functions; NULL: they do not. */

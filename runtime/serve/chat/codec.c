@@ -8,8 +8,6 @@
 static enum rt_status
 find_stops(struct rt_codec *c, struct rt_error *err)
 {
-	const char *middle = rt_chat_within(c->chat);
-	int64_t within = middle ? rt_tokenizer_id(c->tokenizer, middle) : -1;
 	size_t i;
 
 	for (i = 0; rt_chat_stop(c->chat, i); i++) {
@@ -24,7 +22,7 @@ find_stops(struct rt_codec *c, struct rt_error *err)
 	for (i = 0; i < RT_TOKENIZER_ENDS; i++) {
 		int64_t id = rt_tokenizer_end(c->tokenizer, i);
 
-		if (id >= 0 && id < c->vocab && id != within &&
+		if (id >= 0 && id < c->vocab &&
 		    !rt_ids_add(&c->stops, (uint32_t)id)) {
 			return rt_no_memory(err, NULL);
 		}

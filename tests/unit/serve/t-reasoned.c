@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/serve/api/reasoned.h"
 #include "runtime/serve/api/reply.h"
@@ -370,6 +371,104 @@ test_calls(void **state)
 	rt_codec_close(&c);
 }
 
+/* ---- marks that are special tokens ---- */
+
+static const char *const oss_tokens[] = { "<|return|>", "<|constrain|>",
+	"<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|call|>" };
+
+enum { OSS_FIRST = 332, OSS_VOCAB = 339 };
+
+/* Writes o200k.json with these tokens beside its own. */
+static void
+write_tokenizer(const char *to)
+{
+	static char text[1 << 16];
+	const char *top = getenv("top_srcdir"), *at;
+	char path[1024];
+	size_t i, n;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/tests/data/tokenizers/o200k.json",
+		 top ? top : ".");
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof text - 1, f);
+	fclose(f);
+	assert_true(n < sizeof text - 1);
+	text[n] = '\0';
+	at = strstr(text, "\"added_tokens\"");
+	assert_non_null(at);
+	at = strchr(at, ']');
+	assert_non_null(at);
+	f = fopen(to, "wb");
+	assert_non_null(f);
+	fwrite(text, 1, (size_t)(at - text), f);
+	for (i = 0; i < sizeof oss_tokens / sizeof *oss_tokens; i++) {
+		fprintf(f, ",{\"id\":%zu,\"content\":\"%s\",\"single_word\":"
+			"false,\"lstrip\":false,\"rstrip\":false,"
+			"\"normalized\":false,\"special\":true}",
+			OSS_FIRST + i, oss_tokens[i]);
+	}
+	fputs(at, f);
+	fclose(f);
+}
+
+static bool
+is_stop(const struct rt_codec *c, const char *token)
+{
+	int64_t id = rt_tokenizer_id(c->tokenizer, token);
+	size_t i;
+
+	assert_true(id >= 0);
+	for (i = 0; i < c->stops.n; i++) {
+		if (c->stops.at[i] == (uint32_t)id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* gpt-oss is known by its tokens; those of channels have no text in an answer,
+ * and do not end it. */
+static void
+test_special_tokens(void **state)
+{
+	static const char text[] = CHANNEL("analysis") "So." NEXT("final")
+				   "Four.";
+	struct rt_ids ids = { .alloc = rt_alloc_or_libc(NULL) };
+	struct rt_error err = { .message = "" };
+	struct rt_request q;
+	struct rt_reply *r;
+	struct rt_codec c;
+	char path[64];
+	size_t i;
+
+	(void)state;
+	snprintf(path, sizeof path, "t-reasoned-%ld.json", (long)getpid());
+	write_tokenizer(path);
+	rt_codec_open(&c, path, NULL, OSS_VOCAB, &err);
+	unlink(path);
+	assert_string_equal(err.message, "");
+	assert_string_equal(rt_chat_name(c.chat), "gpt-oss");
+	assert_true(is_stop(&c, "<|return|>") && is_stop(&c, "<|call|>"));
+	assert_false(is_stop(&c, "<|end|>"));
+	assert_int_equal(read_request(&c, USER, "", &q, &err), RT_OK);
+	assert_int_equal(rt_reply_open(&r, &q, &c, "m", 1, 2, &err), RT_OK);
+	assert_int_equal(rt_codec_encode(&c, text, strlen(text), false, &ids,
+					 &err), RT_OK);
+	for (i = 0; i < ids.n; i++) {
+		struct rt_drawn t = { .token = (int32_t)ids.at[i] };
+
+		assert_true(rt_choice_add(&r->choices[0], &t));
+	}
+	rt_choice_end(&r->choices[0], RT_ENDED_STOP, (int64_t)ids.n);
+	assert_non_null(strstr(r->out.at, "\"content\":\"Four.\",\"refusal\":"
+					  "null,\"reasoning\":\"So.\""));
+	rt_reply_free(r);
+	rt_ids_release(&ids);
+	rt_codec_close(&c);
+}
+
 int
 main(void)
 {
@@ -379,6 +478,7 @@ main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_special_tokens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
