@@ -285,6 +285,75 @@ on()
 		near_losses want got "${4:-1e-5}" || bad "$model on $1, $2"
 }
 
+# ---- servers of requests ----
+
+json='Content-Type: application/json'
+
+# fake_servers: $fake is a server whose engine has no model.
+fake_servers()
+{
+	fake=$build/tests/unit/serve/serve-fake
+	need http
+	command -v curl >/dev/null || skip 'no curl'
+	[ -x "$fake" ] || skip 'no serve-fake'
+	unset LLMC_API_KEY http_proxy HTTP_PROXY
+	pid=
+	trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"
+		[ $failed -eq 0 ] || exit 1' EXIT
+}
+
+# start_fake NAME=VALUE..: one of these, as process $pid; $url is where.
+start_fake()
+{
+	: >said
+	"$fake" "$@" >said 2>err &
+	pid=$!
+	waits_for fake said
+	url=$(sed -n 's/^fake at \(.*\)\/v1, .*/\1/p' said)
+	[ "$url" ] || fail 'no server'
+}
+
+# stop_server STATUS: it ends by itself when asked to, with that status.
+stop_server()
+{
+	kill -TERM $pid 2>/dev/null
+	wait $pid
+	set -- $? "$1"
+	[ "$1" -eq "$2" ] || bad "the server ended with $1, not $2"
+	pid=
+}
+
+# metric NAME: its value.
+metric()
+{
+	curl -sS -m 60 "$url/metrics" | sed -n "s/^llmc_$1 //p"
+}
+
+# becomes NAME VALUE: within a minute.
+becomes()
+{
+	for _ in $(seq 600); do
+		[ "$(metric "$1")" != "$2" ] || return 0
+		sleep 0.1
+	done
+	bad "$1 is $(metric "$1"), not $2"
+}
+
+# text_of FILE: of a reply, whole or in parts.
+text_of()
+{
+	sed -n 's/.*"text":"\(.*\)","logprobs".*/\1/p' "$1" | tr -d '\n'
+}
+
+# generate_is FAKE: programs are linked with a file of tests/fakes in place of
+# what `generate` does.
+generate_is()
+{
+	LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
+		$tests/fakes/$1"
+	export LLMC_LINKER
+}
+
 # ---- what is compiled here ----
 
 # shared NAME.so OPTION-OR-SOURCE..: a shared object, if there is a compiler.

@@ -315,16 +315,24 @@ json_number(struct buf *out, const char *key, double v)
 	buf_double(out, v);
 }
 
+/* Begins an object with its first number. */
+static void
+json_begin(struct buf *out, const char *indent, const char *name,
+	   const char *key, double v)
+{
+	buf_printf(out, ",\n%s\"%s\": {\"%s\": ", indent, name, key);
+	buf_double(out, v);
+}
+
 static void
 json_time(struct buf *out, const char *key, const struct serve_time *t)
 {
 	int k;
 
-	buf_printf(out, ",\n    \"%s\": {\"total_us\": ", key);
-	buf_double(out, t->total_us);
+	json_begin(out, "    ", key, "total_us", t->total_us);
 	for (k = 0; k < SERVE_NTIMES; k++) {
-		buf_printf(out, ", \"%s_us\": ", serve_time_names[k]);
-		buf_double(out, t->us[k]);
+		json_number(out, arena_printf(out->arena, "%s_us",
+					      serve_time_names[k]), t->us[k]);
 	}
 	buf_putc(out, '}');
 }
@@ -367,8 +375,7 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 		json_number(out, "joules_token", watts_of(in, x) /
 						  x->tokens_s);
 	}
-	buf_puts(out, ",\n    \"memory\": {\"free_bytes\": ");
-	buf_double(out, m->free);
+	json_begin(out, "    ", "memory", "free_bytes", m->free);
 	json_number(out, "weights_bytes", m->weights);
 	json_number(out, "workspace_bytes", m->workspace);
 	json_number(out, "token_bytes", m->token);
@@ -380,9 +387,10 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 }
 
 static void
-json_text(struct buf *out, const char *key, const char *text)
+json_text(struct buf *out, const char *comma, const char *key,
+	  const char *text)
 {
-	buf_printf(out, "\"%s\": ", key);
+	buf_printf(out, "%s\"%s\": ", comma, key);
 	buf_json(out, text, strlen(text));
 }
 
@@ -393,16 +401,13 @@ json_other(const struct serve_answer_in *in, const struct serve_other *other,
 {
 	const struct serve_answer *x = &other->answer;
 
-	buf_puts(out, ",\n  \"why_not\": {");
-	json_text(out, "keys", other->keys);
+	json_text(out, ",\n  \"why_not\": {", "keys", other->keys);
 	if (x->fits) {
 		buf_puts(out, ", \"best\": ");
 		json_plan(in, &x->best, out);
 	} else {
-		buf_puts(out, ", ");
-		json_text(out, "why", x->misfit.why);
-		buf_puts(out, ", ");
-		json_text(out, "change", x->misfit.change);
+		json_text(out, ", ", "why", x->misfit.why);
+		json_text(out, ", ", "change", x->misfit.change);
 	}
 	buf_putc(out, '}');
 }
@@ -410,8 +415,7 @@ json_other(const struct serve_answer_in *in, const struct serve_other *other,
 static void
 json_program(const struct serve_made *x, struct buf *out)
 {
-	buf_puts(out, ",\n  \"program\": {\"tokens\": ");
-	buf_double(out, x->tokens);
+	json_begin(out, "  ", "program", "tokens", x->tokens);
 	json_number(out, "rows", x->rows);
 	json_number(out, "keys", x->keys);
 	json_number(out, "slots", x->slots);
@@ -430,8 +434,7 @@ json_answer(const struct serve_answer_in *in, const struct serve_answer *x,
 
 	buf_puts(out, ",\n  \"best\": ");
 	json_plan(in, &x->best, out);
-	buf_puts(out, ",\n  \"host\": {\"queues_bytes\": ");
-	buf_double(out, x->host.queues);
+	json_begin(out, "  ", "host", "queues_bytes", x->host.queues);
 	json_number(out, "steps_bytes", x->host.steps);
 	json_number(out, "index_bytes", x->host.index);
 	json_number(out, "client_bytes", x->host.client);
@@ -454,28 +457,22 @@ serve_print_json(const struct serve_answer_in *in,
 {
 	const struct serve_asked *q = in->asked;
 
-	buf_puts(out, "{\n  ");
-	json_text(out, "model", ir_text(in->model->m->ctx,
-					in->model->m->name));
-	buf_puts(out, ",\n  ");
-	json_text(out, "target", in->target->name);
+	json_text(out, "{\n  ", "model", ir_text(in->model->m->ctx,
+						in->model->m->name));
+	json_text(out, ",\n  ", "target", in->target->name);
 	json_number(out, "parameters", (double)in->model->sums.total);
 	json_number(out, "parameters_of_token",
 		    (double)in->model->sums.active);
 	json_number(out, "splits", x->tried);
-	buf_puts(out, ",\n  \"asked\": {\"prompt\": ");
-	buf_double(out, q->prompt);
+	json_begin(out, "  ", "asked", "prompt", q->prompt);
 	json_number(out, "output", q->output);
 	json_number(out, "context", q->context);
 	json_number(out, "ttft", q->ttft_s);
 	json_number(out, "tpot", q->tpot_s);
 	json_number(out, "rate", q->rate);
-	buf_puts(out, ", ");
-	json_text(out, "weights", format_name(q->weights));
-	buf_puts(out, ", ");
-	json_text(out, "cache", format_name(q->cache));
-	buf_puts(out, ", ");
-	json_text(out, "matmul", q->fp8 ? "f8e4m3" : "as declared");
+	json_text(out, ", ", "weights", format_name(q->weights));
+	json_text(out, ", ", "cache", format_name(q->cache));
+	json_text(out, ", ", "matmul", q->fp8 ? "f8e4m3" : "as declared");
 	if (q->usd_h > 0) {
 		json_number(out, "usd_device_hour", q->usd_h);
 	}

@@ -5,23 +5,14 @@
 # goes on afterwards, and a second crowd takes no more memory than the first, but
 # for a few MB that the allocator keeps of how many were there at once.
 . "${top_srcdir:?}/tests/lib.sh"
-fake=$build/tests/unit/serve/serve-fake
-need http
-command -v curl >/dev/null || skip 'no curl'
-[ -x "$fake" ] || skip 'no serve-fake'
-unset LLMC_API_KEY http_proxy HTTP_PROXY
+fake_servers
 each=60
 [ "${SLOW_TESTS-}" != 1 ] || each=1000
 together=40	# connections of a kind at a time
 texts=8		# that are asked for rightly
 printf 'sesame\n' >key
-"$fake" key_file=key rows=8 tokens=16 blocks=48 keys=4096 body=65536 \
-	queue=100000 timeout=2 in_flight=2 pause=200 >said 2>err &
-pid=$!
-trap 'kill $pid 2>/dev/null; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' EXIT
-waits_for fake said
-url=$(sed -n 's/^fake at \(.*\)\/v1, .*/\1/p' said)
-[ "$url" ] || fail 'no server'
+start_fake key_file=key rows=8 tokens=16 blocks=48 keys=4096 body=65536 \
+	queue=100000 timeout=2 in_flight=2 pause=200
 c=$url/v1/completions
 
 # What is asked for rightly, by its number: bodies.0 and so on.
@@ -101,12 +92,6 @@ are()
 		bad "$kind: $(sort others | uniq -c | tr '\n' ' ')"
 }
 
-# text_of FILE
-text_of()
-{
-	sed -n 's/.*"text":"\(.*\)","logprobs".*/\1/p' "$1"
-}
-
 # have KIND: each has the text that it has alone
 have_texts()
 {
@@ -118,14 +103,8 @@ have_texts()
 	done
 }
 
-# metric NAME
-metric()
-{
-	curl -sS -m 60 "$url/metrics" | sed -n "s/^llmc_$1 //p"
-}
-
 for i in $(seq 0 $((texts - 1))); do
-	curl -sS -m 60 -H 'Content-Type: application/json' \
+	curl -sS -m 60 -H "$json" \
 		-H 'Authorization: Bearer sesame' -d "@bodies.$i" "$c" >out
 	text_of out >"alone.$i"
 	[ -s "alone.$i" ] || bad "no text $i"
@@ -153,11 +132,7 @@ crowd()
 	are given-up 200 000
 	have_texts right
 	have_texts again
-	for _ in $(seq 600); do
-		[ "$(metric sequences_running)" != 0 ] || break
-		sleep 0.1
-	done
-	[ "$(metric sequences_running)" = 0 ] || bad 'something goes on'
+	becomes sequences_running 0
 	[ "$(metric sequences_waiting)" = 0 ] || bad 'something waits'
 	memory=$(sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB/\1/p' \
 		/proc/$pid/status)
@@ -173,6 +148,5 @@ crowd
 grep -q __asan_init "$fake" || [ $((memory - first)) -lt 8000 ] ||
 	bad "$first kB became $memory kB"
 echo "$((14 * each)) requests; $first kB, then $memory kB"
-kill -TERM $pid
-wait $pid || bad "the server ended with $?"
+stop_server 0
 exit $failed

@@ -2,35 +2,7 @@
 # The server of requests, over HTTP: an engine without a model answers, so that
 # what is wrong in a step changes tokens.
 . "${top_srcdir:?}/tests/lib.sh"
-fake=$build/tests/unit/serve/serve-fake
-need http
-command -v curl >/dev/null || skip 'no curl'
-[ -x "$fake" ] || skip 'no serve-fake'
-unset LLMC_API_KEY http_proxy HTTP_PROXY
-json='Content-Type: application/json'
-pid=
-
-# start NAME=VALUE..: a server; $url is where.
-start()
-{
-	: >said
-	"$fake" "$@" >said 2>err &
-	pid=$!
-	waits_for fake said
-	url=$(sed -n 's/^fake at \(.*\)\/v1, .*/\1/p' said)
-}
-
-# stop STATUS: it ends by itself when asked to, with that status.
-stop()
-{
-	kill -TERM $pid 2>/dev/null
-	wait $pid
-	set -- $? "$1"
-	[ "$1" -eq "$2" ] || bad "the server ended with $1, not $2"
-	pid=
-}
-trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
-	EXIT
+fake_servers
 
 # ask PATH BODY [OPTION..]: the reply is in $to, which is `out'.
 to=out
@@ -51,31 +23,9 @@ gets()
 		bad "$path $body: $code, expected $status and $words"
 }
 
-# metric NAME: its value.
-metric()
-{
-	curl -sS -m 60 "$url/metrics" | sed -n "s/^llmc_$1 //p"
-}
-
-# becomes NAME VALUE: within a minute.
-becomes()
-{
-	for _ in $(seq 600); do
-		[ "$(metric "$1")" != "$2" ] || return 0
-		sleep 0.1
-	done
-	bad "$1 is $(metric "$1"), not $2"
-}
-
-# text_of FILE: of a reply, whole or in parts.
-text_of()
-{
-	sed -n 's/.*"text":"\(.*\)","logprobs".*/\1/p' "$1" | tr -d '\n'
-}
-
 # ---- what the pages ask ----
 
-start rows=8 tokens=16 blocks=24 keys=2048 pause=1000
+start_fake rows=8 tokens=16 blocks=24 keys=2048 pause=1000
 for page in README.md docs/serving.md; do
 	sed -n 's/^\(\$ \)*curl -H/curl -sS -m 60 -H/p' "$top_srcdir/$page" |
 		sed "s|http://127.0.0.1:8000|$url|" >asked
@@ -85,11 +35,11 @@ for page in README.md docs/serving.md; do
 		grep -q '"finish_reason":"length"' out || bad "$page: $line"
 	done <asked
 done
-stop 0
+stop_server 0
 
 # ---- what is answered ----
 
-start rows=8 tokens=16 blocks=24 keys=2048 pause=1000 in_flight=3
+start_fake rows=8 tokens=16 blocks=24 keys=2048 pause=1000 in_flight=3
 one='"prompt":"Once upon a time there was a","max_tokens":40,"seed":7'
 ask /v1/completions "{$one}"
 text_of out >whole
@@ -305,8 +255,8 @@ memory()
 	ask "$c?[1-$1]" '{"prompt":"a","max_tokns":2}'
 	sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB/\1/p' /proc/$pid/status
 }
-stop 0
-start
+stop_server 0
+start_fake
 before=$(memory 300)
 # with all cases ten thousand more
 after=$(memory "$([ "${SLOW_TESTS-}" = 1 ] && echo 5000 || echo 1200)")
@@ -314,7 +264,7 @@ after=$(memory "$([ "${SLOW_TESTS-}" = 1 ] && echo 5000 || echo 1200)")
 # a sanitizer keeps what was freed, and tells itself of leaks as it ends
 grep -q __asan_init "$fake" || [ $((after - before)) -lt 1000 ] ||
 	bad "$before kB became $after kB"
-stop 0
+stop_server 0
 
 # ---- calls of functions: the same alone and among 64 others ----
 
@@ -325,7 +275,7 @@ calls_in()
 		sed 's/"id":"[^"]*"//g'
 }
 
-start rows=70 tokens=200 chat=chatml
+start_fake rows=70 tokens=200 chat=chatml
 chat=/v1/chat/completions
 paints=$(echo "\"max_tokens\":300,\"seed\":7,\"tool_choice\":\"required\",
 \"parallel_tool_calls\":false,\"messages\":[{\"role\":\"user\",\"content\":
@@ -355,11 +305,11 @@ for i in $(seq 3 4 65); do
 	calls_in "many.$i" | cmp - called || bad "request $i calls otherwise"
 done
 [ "$(calls_in many.2)" ] || bad 'another seed calls nothing'
-stop 0
+stop_server 0
 
 # ---- clients that go, wait, and are too many ----
 
-start rows=1 queue=2 pause=20000 timeout=1
+start_fake rows=1 queue=2 pause=20000 timeout=1
 long='{"prompt":"a","max_tokens":2000,"stream":true,"ignore_eos":true}'
 ask $c "$long" -m 0.3
 becomes requests_cancelled_total 1
@@ -390,26 +340,26 @@ to=last
 ask $c '{"prompt":"a","max_tokens":60}' &
 client=$!
 becomes sequences_running 1
-stop 0
+stop_server 0
 wait $client || bad 'who was served at the end got nothing'
 grep -q '"finish_reason":"length"' last || bad 'the last reply is not whole'
 
-start drain=0.2 pause=20000 in_flight=2
+start_fake drain=0.2 pause=20000 in_flight=2
 ask $c '{"prompt":"a","max_tokens":2000}' &
 client=$!
 becomes sequences_running 1
-stop 0
+stop_server 0
 wait $client
 grep -q 'the service ends' last || bad 'who was cut off was not told'
 
 to=out
-start fails=5 pause=20000 in_flight=2
+start_fake fails=5 pause=20000 in_flight=2
 gets 500 'the engine failed' $c '{"prompt":"a","max_tokens":60}'
-stop 1
+stop_server 1
 grep -q 'the engine failed' err || bad 'no reason'
 
 # Logits that are no numbers end their own answer alone.
-start broken=97 pause=20000
+start_fake broken=97 pause=20000
 to=last
 ask $c '{"prompt":"b","max_tokens":60}' &
 client=$!
@@ -420,21 +370,21 @@ gets 500 'no finite numbers' $c '{"prompt":["b","a"],"max_tokens":2}'
 wait $client || bad 'an answer beside a broken one came to nothing'
 grep -q '"finish_reason":"length"' last || bad 'the answer beside is cut off'
 becomes sequences_running 0
-stop 0
+stop_server 0
 timeout 60 "$fake" broken=97 prompt=a >out 2>err && bad 'a broken text'
 grep -q 'are no finite numbers' err || bad 'no reason'
 
 # ---- keys ----
 
 printf 'sesame\nmore\n' >key
-start key_file=key
+start_fake key_file=key
 gets 401 'Bearer KEY' $c "$small"
 gets 401 '"code":"invalid_api_key"' $c "$small"
 gets 401 'Bearer KEY' $c "$small" -H 'Authorization: Bearer sesamf'
 gets 200 '"text"' $c "$small" -H 'Authorization: bearer sesame'
 gets 200 '"text"' $c "$small" -H 'Authorization: Bearer sesame'
 curl -sS -m 60 "$url/health" | grep -q ok || bad 'health asks for a key'
-stop 0
+stop_server 0
 : >key
 timeout 60 "$fake" key_file=key >out 2>err && bad 'an empty key was taken'
 grep -q 'the first line is to be the key' err || bad 'no reason'
@@ -443,18 +393,18 @@ grep -q 'give --tokenizer FILE' err || bad 'no reason'
 
 # ---- a vocabulary that is larger than the tokenizer ----
 
-start tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=400
+start_fake tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=400
 [ -s err ] && bad 'a warning about a smaller tokenizer'
 gets 200 '"completion_tokens":100' $c \
 	'{"prompt":"a","max_tokens":100,"logprobs":3,"ignore_eos":true}'
 gets 400 'is no token' $c '{"prompt":[390]}'
 gets 200 '[\"an apple\",1]","logprobs":null,"finish_reason":"stop"' $c \
 	'{"prompt":"a","max_tokens":99,"guided_json":{"const":["an apple",1]}}'
-stop 0
-start tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=256
+stop_server 0
+start_fake tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=256
 grep -q 'warning: .*gpt2.json: the model has tokens 0 to 255, and this' err ||
 	bad 'no warning of tokens that the model lacks'
-stop 0
+stop_server 0
 
 # ---- what is thought apart ----
 
@@ -463,10 +413,10 @@ stop 0
 hi='"messages":[{"role":"user","content":"Hi"}],"temperature":0'
 scripted()
 {
-	start chat=chatml reasoning=qwen3
+	start_fake chat=chatml reasoning=qwen3
 	ask /tokenize "{$hi$2}"
-	stop 0
-	start chat=chatml reasoning=qwen3 script="$1" \
+	stop_server 0
+	start_fake chat=chatml reasoning=qwen3 script="$1" \
 		script_at="$(sed -n 's/^{"count":\([0-9]*\),.*/\1/p' out)"
 }
 chat=/v1/chat/completions
@@ -491,7 +441,7 @@ thought=$(sed -n 's/.*"reasoning":"\([^"]*\)".*/\1/p' out | tr -d '\n')
 [ "$said:$thought" = 'It is.:Is it?' ] || bad "a stream: $thought:$said"
 gets 400 "'reasoning_effort' is none, minimal," $chat \
 	"{$hi,\"reasoning_effort\":\"much\"}"
-stop 0
+stop_server 0
 # A schema holds for what is said, whatever the model would say.
 scripted 'Is it?
 </think>
@@ -500,7 +450,7 @@ It is.' "$colour"
 gets 200 ',"refusal":null,'"$thinks" $chat "{$hi$colour,\"max_tokens\":99}"
 grep -qE '"content":"[^"]*\\"(red|blue)\\""' out || bad "no colour: $(cat out)"
 grep -q '"finish_reason":"stop"' out || bad 'a colour without an end'
-stop 0
+stop_server 0
 timeout 60 "$fake" reasoning=much >out 2>err && bad 'no such reasoning'
 grep -q "no form of reasoning 'much': deepseek-r1," err || bad 'no reason'
 

@@ -9,9 +9,7 @@ from=$tests/interop/perplexity
 work=prompt=96,output=32,context=128,tokens=16,rows=16,keys=256,slots=256
 
 # The program as it is linked, with losses in place of `generate`.
-LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
-	$tests/fakes/serve-loss.c"
-export LLMC_LINKER
+generate_is serve-loss.c
 
 # loss FORM OPTION..: the mean of all tokens, to $loss
 loss()

@@ -8,9 +8,7 @@ need llvm linker binaries
 from=$tests/interop/rounded/bf16.txt
 
 # The program as it is linked, with logits in place of `generate`.
-LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
-	$tests/fakes/serve-logits.c"
-export LLMC_LINKER
+generate_is serve-logits.c
 
 # logits ROWS OPTION..: of the three prompts of make_bf16.py, to `out'
 logits()

@@ -5,7 +5,6 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 unset LLMC_API_KEY http_proxy HTTP_PROXY
-json='Content-Type: application/json'
 pid=
 trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
 	EXIT
@@ -101,12 +100,6 @@ for pair in $pairs; do
 done
 
 # ---- more requests than the cache holds: some are preempted ----
-
-# metric NAME: its value
-metric()
-{
-	curl -sS -m 60 "$url/metrics" | sed -n "s/^llmc_$1 //p"
-}
 
 model=$examples/tiny-dense.llm
 work='prompt=32,output=16,context=64,tokens=16,rows=8,keys=512,slots=144'

@@ -5,7 +5,6 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 unset LLMC_API_KEY http_proxy HTTP_PROXY
-json='Content-Type: application/json'
 work='prompt=3,output=5,tokens=4,rows=2,keys=256,slots=384'
 pid=
 trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \

@@ -9,9 +9,7 @@ need llvm linker binaries
 work='prompt=8,output=4,context=16,tokens=72,rows=16,keys=1024,slots=2048'
 
 # The program as it is linked, with the traces in place of `generate`.
-LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
-	$tests/fakes/serve-traces.c"
-export LLMC_LINKER
+generate_is serve-traces.c
 
 # traces FLIGHTS MODEL OPTION..: one of four on each day: so many steps are in
 # flight

@@ -5,7 +5,6 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 unset LLMC_API_KEY http_proxy HTTP_PROXY
-json='Content-Type: application/json'
 work='prompt=8,output=4,context=16,tokens=8,rows=4,keys=512,slots=640'
 model=$examples/tiny-dense.llm
 pid=

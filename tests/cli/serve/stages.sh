@@ -6,7 +6,6 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 unset LLMC_API_KEY http_proxy HTTP_PROXY
-json='Content-Type: application/json'
 work='prompt=8,output=4,context=32,tokens=4,rows=4,keys=512,slots=256'
 pid=
 trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \

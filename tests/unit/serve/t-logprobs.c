@@ -134,6 +134,37 @@ byte_of(const struct told *x, int64_t n)
 	return at;
 }
 
+/* A reply to such a body of which no token is drawn, and what it says. */
+static struct rt_reply *
+open_told(struct rt_codec *c, char *body, struct told *x)
+{
+	const struct rt_drawn like = { .logprob = -1 };
+	struct rt_reply *r = open_scored(c, body, &like);
+	int64_t n;
+
+	rt_choice_end(r->choices, RT_ENDED_LENGTH, 0);
+	read_told(r, x);
+	rt_choice_prompt(r->choices, &n);
+	assert_int_equal(x->noffsets, n);
+	return r;
+}
+
+/* Bytes of a token of the prompt. */
+static size_t
+bytes_of(const struct rt_codec *c, const struct rt_reply *r, size_t i)
+{
+	struct rt_error err = { .message = "" };
+	char *bytes;
+	int64_t all;
+	size_t n;
+
+	assert_int_equal(rt_token_text(c->tokenizer, rt_choice_prompt(
+				r->choices, &all)[i], true, &bytes, &n, &err),
+			 RT_OK);
+	free(bytes);
+	return n;
+}
+
 /*
  * Each token that has a text stands at its place, and the next one after it.
  * One that is a part of a character, or ends it, is called by its bytes; where
@@ -294,8 +325,6 @@ check_composed(struct composed *x, int64_t offset)
 static void
 test_composed(void **state)
 {
-	const struct rt_drawn like = { .logprob = -1 };
-	struct rt_error err = { .message = "" };
 	struct rt_codec c;
 	size_t round, i;
 
@@ -303,31 +332,20 @@ test_composed(void **state)
 	open_codec(&c, "qwen.json");
 	for (round = 0; round < 400; round++) {
 		char body[1024] = "{\"echo\":true,\"logprobs\":0,"
-				  "\"prompt\":\"", *bytes;
+				  "\"prompt\":\"";
 		struct composed x = { .n = 1 + draw(16) };
-		const uint32_t *ids;
 		struct rt_reply *r;
 		struct told told;
-		int64_t nids;
-		size_t n;
 
 		for (i = 0; i < x.n; i++) {
 			x.unit[i] = draw(NUNITS);
 			strcat(body, units[x.unit[i]].is);
 		}
 		strcat(body, "\"}");
-		r = open_scored(&c, body, &like);
-		rt_choice_end(r->choices, RT_ENDED_LENGTH, 0);
-		read_told(r, &told);
-		ids = rt_choice_prompt(r->choices, &nids);
-		assert_int_equal(told.noffsets, nids);
+		r = open_told(&c, body, &told);
 		for (i = 0; i < told.noffsets; i++) {
 			check_composed(&x, told.offsets[i]);
-			assert_int_equal(rt_token_text(c.tokenizer, ids[i],
-						       true, &bytes, &n, &err),
-					 RT_OK);
-			x.byte += n;
-			free(bytes);
+			x.byte += bytes_of(&c, r, i);
 		}
 		rt_reply_free(r);
 	}
@@ -340,16 +358,11 @@ static void
 test_marks(void **state)
 {
 	enum { PAIRS = 60, WAIT = 34 };		/* bytes, of marks of 2 each */
-	const struct rt_drawn like = { .logprob = -1 };
-	struct rt_error err = { .message = "" };
 	char body[1024] = "{\"echo\":true,\"logprobs\":0,\"prompt\":\"";
-	size_t i, n, byte = 0;
-	const uint32_t *ids;
 	struct rt_reply *r;
 	struct rt_codec c;
 	struct told told;
-	int64_t nids;
-	char *bytes;
+	size_t i, byte = 0;
 
 	(void)state;
 	open_codec(&c, "qwen.json");
@@ -357,18 +370,11 @@ test_marks(void **state)
 		strcat(body, "\314\243\314\201");
 	}
 	strcat(body, "\"}");
-	r = open_scored(&c, body, &like);
-	rt_choice_end(r->choices, RT_ENDED_LENGTH, 0);
-	read_told(r, &told);
-	ids = rt_choice_prompt(r->choices, &nids);
-	assert_int_equal(told.noffsets, nids);
+	r = open_told(&c, body, &told);
 	for (i = 0; i < told.noffsets; i++) {
 		assert_true(2 * (size_t)told.offsets[i] + WAIT >= byte);
 		assert_true(told.offsets[i] <= 2 * PAIRS);
-		assert_int_equal(rt_token_text(c.tokenizer, ids[i], true,
-					       &bytes, &n, &err), RT_OK);
-		byte += n;
-		free(bytes);
+		byte += bytes_of(&c, r, i);
 	}
 	rt_reply_free(r);
 	rt_codec_close(&c);
@@ -380,16 +386,13 @@ test_tokens(void **state)
 {
 	char body[] = "{\"prompt\":[1,330,2,331,332],\"echo\":true,"
 		      "\"logprobs\":0}";
-	const struct rt_drawn like = { .logprob = -1 };
 	struct rt_codec c;
 	struct rt_reply *r;
 	struct told x;
 
 	(void)state;
 	open_codec(&c, "llama2.json");
-	r = open_scored(&c, body, &like);
-	rt_choice_end(r->choices, RT_ENDED_LENGTH, 0);
-	read_told(r, &x);
+	r = open_told(&c, body, &x);
 	assert_int_equal(x.ntokens, 5);
 	assert_int_equal(x.offsets[0], 0);
 	assert_int_equal(x.offsets[1], 0);
