@@ -20,6 +20,7 @@ struct rt_reasoned {
 	const struct rt_reasoning *f;
 	enum place place;
 	bool inside;
+	bool thinks;		/* thoughts have begun */
 	bool is_final;		/* the channel of the message */
 	size_t at, kept;	/* bytes read, and those that have a place */
 	struct rt_text thought, said;
@@ -33,7 +34,7 @@ rt_reasoned_open(const struct rt_reasoning *f, bool inside)
 	if (x) {
 		x->f = f;
 		x->place = f->channels ? HEAD : BEGINNING;
-		x->inside = inside;
+		x->inside = x->thinks = inside;
 		x->thought.alloc = x->said.alloc = rt_alloc_or_libc(NULL);
 	}
 	return x;
@@ -66,6 +67,12 @@ rt_reasoned_is_over(const struct rt_reasoned *x)
 {
 	return x->place == CLOSED || x->place == SAYING ||
 	       (x->place == CONTENT && x->is_final);
+}
+
+bool
+rt_reasoned_thinks(const struct rt_reasoned *x)
+{
+	return x->thinks;
 }
 
 void
@@ -138,6 +145,7 @@ read_beginning(struct rt_reasoned *x, const char *text, size_t n)
 	} else if (has_mark(x, text, n, x->f->open, &known)) {
 		pass(x, strlen(x->f->open));
 		x->place = THINKING;
+		x->thinks = true;
 	} else if (known) {
 		x->at = x->kept;
 		x->place = x->inside ? THINKING : SAYING;
@@ -177,6 +185,7 @@ read_head(struct rt_reasoned *x, const char *text, size_t n)
 		x->is_final = names_final(text + x->kept, x->at - x->kept);
 		pass(x, sizeof mark - 1);
 		x->place = CONTENT;
+		x->thinks = x->thinks || !x->is_final;
 		if (!x->is_final && x->thought.n > 0) {
 			rt_text_add(&x->thought, "\n");
 		}

@@ -27,6 +27,8 @@ const struct rt_text *rt_reasoned_thought(const struct rt_reasoned *x);
 const struct rt_text *rt_reasoned_said(const struct rt_reasoned *x);
 /* Whether it says all that comes from here on. */
 bool rt_reasoned_is_over(const struct rt_reasoned *x);
+/* Whether it has thoughts, if only their mark. */
+bool rt_reasoned_thinks(const struct rt_reasoned *x);
 /* Leaves out what it has said. */
 void rt_reasoned_drop(struct rt_reasoned *x);
 

@@ -198,7 +198,10 @@ add_usage(struct rt_reply *r)
 
 	for (i = 0; i < r->nchoices; i++) {
 		drawn += r->choices[i].ndrawn;
-		thought += r->choices[i].nthought;
+		if (r->choices[i].reasoned &&
+		    rt_reasoned_thinks(r->choices[i].reasoned)) {
+			thought += r->choices[i].nthought;
+		}
 	}
 	rt_text_add(&r->out, "\"usage\":{\"prompt_tokens\":%" PRId64
 		    ",\"completion_tokens\":%" PRId64 ",\"total_tokens\":%"

@@ -322,6 +322,11 @@ test_replies(void **state)
 	assert_non_null(strstr(r->out.at, "\"content\":\"Yes <think>.\","
 					  "\"refusal\":null}"));
 	rt_reply_free(r);
+	/* an answer that may think and does not has no tokens of thoughts */
+	r = answer(&c, "", " Yes");
+	assert_non_null(strstr(r->out.at, "\"reasoning_tokens\":0}"));
+	assert_null(strstr(r->out.at, "\"reasoning\""));
+	rt_reply_free(r);
 	/* what is cut in thoughts says nothing */
 	r = answer(&c, "", "<think>Hm");
 	assert_non_null(strstr(r->out.at, "\"content\":null,\"refusal\":null,"
