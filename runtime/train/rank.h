@@ -102,7 +102,8 @@ enum rt_status rt_options_settle(struct rt_options *o,
 				 struct rt_error *err);
 /* The seed that was given, or that of the plan. */
 int64_t rt_options_seed(const struct rt_options *o, const struct rt_plan *p);
-void rt_options_help(FILE *out);
+/* Those of a command, or of all if it is 0. */
+void rt_options_help(FILE *out, int64_t command);
 /*
  * data_words.c: what the words of --data (weighted) or of sets to evaluate on
  * mean; RT_RANGE: they mean nothing.  *d points into the words, of which those

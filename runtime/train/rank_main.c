@@ -536,14 +536,14 @@ main(int argc, char **argv)
 	signal(SIGCHLD, SIG_DFL);
 	read = rt_options_read(&o, argc, argv, &err);
 	/* a command of another kind of plan lacks more than its options */
-	if (check_kind(p, &o, &err) != RT_OK || read != RT_OK ||
+	if ((!o.help && check_kind(p, &o, &err) != RT_OK) || read != RT_OK ||
 	    rt_options_settle(&o, p, &err) != RT_OK) {
 		report_error(&err, 2);
 		rt_options_release(&o);
 		return 2;
 	}
 	if (o.help) {
-		rt_options_help(stdout);
+		rt_options_help(stdout, o.command);
 	} else if (o.version) {
 		printf("rank of %s for %s, by %s\n", p->model, p->target,
 		       p->compiler);

@@ -667,31 +667,37 @@ help_of(FILE *out, const struct option_row *w)
 	fold(out, w->help, HELP_AT);
 }
 
-void
-rt_options_help(FILE *out)
+/* Those whose commands are these, or, if `among`, with others. */
+static void
+help_of_rows(FILE *out, int64_t bits, bool among)
 {
-	size_t i, j;
+	size_t i;
+
+	for (i = 0; i < NROWS; i++) {
+		if (among ? rows[i].commands & bits && rows[i].commands != RUNS
+			  : rows[i].commands == bits) {
+			help_of(out, &rows[i]);
+		}
+	}
+}
+
+void
+rt_options_help(FILE *out, int64_t command)
+{
+	size_t i;
 
 	fputs("usage: rank COMMAND [options]\n", out);
 	for (i = 0; i < NCOMMANDS; i++) {
-		fprintf(out, "\n%s: %s\n", commands[i].name, commands[i].help);
-		for (j = 0; j < NROWS; j++) {
-			if (rows[j].commands & commands[i].bit &&
-			    rows[j].commands != RUNS) {
-				help_of(out, &rows[j]);
-			}
+		if (!command || commands[i].bit == command) {
+			fprintf(out, "\n%s: %s\n", commands[i].name,
+				commands[i].help);
+			help_of_rows(out, commands[i].bit, true);
 		}
 	}
-	fputs("\nall but inspect:\n", out);
-	for (j = 0; j < NROWS; j++) {
-		if (rows[j].commands == RUNS) {
-			help_of(out, &rows[j]);
-		}
+	if (command != I) {
+		fputs("\nall but inspect:\n", out);
+		help_of_rows(out, RUNS, false);
 	}
 	fputs("\nwithout a command, or with any:\n", out);
-	for (j = 0; j < NROWS; j++) {
-		if (rows[j].commands == 0) {
-			help_of(out, &rows[j]);
-		}
-	}
+	help_of_rows(out, 0, false);
 }

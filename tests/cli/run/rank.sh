@@ -30,6 +30,10 @@ while read -r name; do
 	grep -q -- "--$name" "$top_srcdir/docs/running.md" ||
 		bad "docs/running.md says nothing of --$name"
 done <named
+"$rank" serve --help >of-serve
+grep -q '^  --port N' of-serve && grep -q '^  --local' of-serve ||
+	bad 'serve --help lacks its options'
+grep -q '^  --steps\|^train:' of-serve && bad 'serve --help has those of others'
 wants 0 'rank of toy for cpux2, by llmc' --version
 wants 0 'mesh       dp=2: 2 ranks, 1 stage, 2 microbatches' inspect
 wants 0 '{}' inspect --json
