@@ -107,9 +107,11 @@ show_model(struct rt_path_call *c, struct rt_path_answer *out)
 static void
 show_health(struct rt_path_call *c, struct rt_path_answer *out)
 {
-	(void)c;
-	begin_json(out, 200);
-	rt_text_add(&out->text, "{\"status\":\"ok\"}");
+	bool ending = rt_service_is_ending(c->service);
+
+	begin_json(out, ending ? 503 : 200);
+	rt_text_add(&out->text, "{\"status\":\"%s\"}",
+		    ending ? "ending" : "ok");
 }
 
 static void

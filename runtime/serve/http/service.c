@@ -104,6 +104,17 @@ rt_service_counts(struct rt_service *s)
 	return c;
 }
 
+bool
+rt_service_is_ending(struct rt_service *s)
+{
+	bool ending;
+
+	pthread_mutex_lock(&s->lock);
+	ending = s->ending || *s->o.end_asked;
+	pthread_mutex_unlock(&s->lock);
+	return ending;
+}
+
 /* ---- life ---- */
 
 static enum rt_status

@@ -79,6 +79,8 @@ int64_t rt_service_take(struct rt_service *s, struct rt_reply *r, char *to,
 /* Whether a reply that is no stream failed. */
 bool rt_service_leave(struct rt_service *s, struct rt_reply *r);
 struct rt_service_counts rt_service_counts(struct rt_service *s);
+/* Whether it takes no requests any more. */
+bool rt_service_is_ending(struct rt_service *s);
 double rt_bucket_end(int i);
 
 #endif

@@ -344,7 +344,26 @@ stop_server 0
 wait $client || bad 'who was served at the end got nothing'
 grep -q '"finish_reason":"length"' last || bad 'the last reply is not whole'
 
+# What sends requests here is told to send them elsewhere, while an answer that
+# has begun goes on.
+start_fake pause=20000 drain=600
+curl -sS -m 600 -o last -H "$json" -d '{"prompt":"a","max_tokens":2000}' \
+	"$url$c" 2>gone &
+client=$!
+becomes sequences_running 1
+curl -sS -m 60 "$url/health" | grep -q '"ok"' || bad 'no health'
+kill -TERM $pid
+for _ in $(seq 50); do
+	code=$(curl -sS -m 60 -o out -w '%{http_code}' "$url/health" 2>err)
+	[ "$code" = 200 ] || break
+done
+[ "$code" = 503 ] && grep -q '"ending"' out || bad "health is $code at the end"
+gets 503 'the service ends' $c '{"prompt":"a","max_tokens":2}'
+kill $client
+stop_server 0
+
 start_fake drain=0.2 pause=20000 in_flight=2
+to=last
 ask $c '{"prompt":"a","max_tokens":2000}' &
 client=$!
 becomes sequences_running 1
