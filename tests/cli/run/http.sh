@@ -358,6 +358,7 @@ for _ in $(seq 50); do
 	[ "$code" = 200 ] || break
 done
 [ "$code" = 503 ] && grep -q '"ending"' out || bad "health is $code at the end"
+to=out
 gets 503 'the service ends' $c '{"prompt":"a","max_tokens":2}'
 kill $client
 stop_server 0
