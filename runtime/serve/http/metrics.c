@@ -49,6 +49,8 @@ static const struct histogram_row {
 	  "from a request to its first token" },
 	{ "time_per_output_token_seconds", AT(next_token),
 	  "between tokens of requests with one answer" },
+	{ "request_seconds", AT(whole),
+	  "from a request to the end of its last answer" },
 };
 
 static void
@@ -72,6 +74,24 @@ write_histogram(const struct histogram_row *row, const struct rt_histogram *h,
 		    row->name, h->sum, row->name, n);
 }
 
+static void
+write_ended(const struct rt_service_counts *c, struct rt_text *out)
+{
+	static const char *const why[] = {
+		[RT_ENDED_STOP] = "stop", [RT_ENDED_LENGTH] = "length",
+		[RT_ENDED_CANCELLED] = "cancelled",
+		[RT_ENDED_BROKEN] = "error",
+	};
+	size_t i;
+
+	rt_text_add(out, "# HELP llmc_answers_total answers that ended, by "
+		    "why\n# TYPE llmc_answers_total counter\n");
+	for (i = 0; i < sizeof why / sizeof *why; i++) {
+		rt_text_add(out, "llmc_answers_total{reason=\"%s\"} %" PRId64
+			    "\n", why[i], c->ended[i]);
+	}
+}
+
 void
 rt_metrics_write(const struct rt_service_counts *c, struct rt_text *out)
 {
@@ -86,6 +106,7 @@ rt_metrics_write(const struct rt_service_counts *c, struct rt_text *out)
 			    m->type, m->name,
 			    *(const int64_t *)(const void *)(at + m->at));
 	}
+	write_ended(c, out);
 	for (i = 0; i < sizeof histograms / sizeof *histograms; i++) {
 		write_histogram(&histograms[i],
 				(const void *)(at + histograms[i].at), out);

@@ -73,7 +73,7 @@ rt_bucket_end(int i)
 {
 	static const double ends[RT_BUCKETS] = {
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
-		2.5, 5, 10, 60
+		2.5, 5, 10, 30, 60, 120, 300
 	};
 
 	return ends[i];
@@ -417,7 +417,15 @@ on_guided(void *user)
 static void
 on_end(void *user, enum rt_ended why, int64_t ndrawn)
 {
-	rt_choice_end(user, why, ndrawn);
+	struct rt_choice *c = user;
+	struct rt_exchange *x = c->reply->user;
+	struct rt_service *s = x->service;
+
+	rt_choice_end(c, why, ndrawn);
+	s->counts.ended[c->why]++;
+	if (c->reply->ended && !c->reply->failed) {
+		count_seconds(&s->counts.whole, now_s() - x->submitted);
+	}
 }
 
 /* The tokens that end an answer: the model's, unless they are to be ignored,

@@ -16,7 +16,7 @@
 struct rt_service;
 
 /* Of what is counted for the metrics: buckets, by their upper ends. */
-enum { RT_BUCKETS = 14 };
+enum { RT_BUCKETS = 17 };
 
 struct rt_histogram {
 	int64_t count[RT_BUCKETS + 1];
@@ -26,7 +26,9 @@ struct rt_histogram {
 struct rt_service_counts {
 	struct rt_serve_counts steps;
 	int64_t requests, refused, cancelled, prompt_tokens;
-	struct rt_histogram first_token, next_token;	/* seconds */
+	int64_t ended[RT_ENDED_BROKEN + 1];	/* answers, by why */
+	/* seconds */
+	struct rt_histogram first_token, next_token, whole;
 };
 
 struct rt_service_options {

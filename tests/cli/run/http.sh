@@ -420,6 +420,12 @@ gets 200 '"completion_tokens":100' $c \
 gets 400 'is no token' $c '{"prompt":[390]}'
 gets 200 '[\"an apple\",1]","logprobs":null,"finish_reason":"stop"' $c \
 	'{"prompt":"a","max_tokens":99,"guided_json":{"const":["an apple",1]}}'
+[ "$(metric 'answers_total{reason="length"}')" = 1 ] &&
+	[ "$(metric 'answers_total{reason="stop"}')" = 1 ] ||
+	bad 'answers are not counted by why they ended'
+[ "$(metric request_seconds_count)" = 2 ] || bad 'requests take no time'
+curl -sS -m 60 "$url/metrics" | grep -v '^llmc_[a-z_]*\({[a-z]*="[^"]*"}\)* [0-9.e+-]*$' |
+	grep -v '^# \(HELP\|TYPE\) llmc_[a-z_]* ' && bad 'Prometheus reads no such line'
 stop_server 0
 start_fake tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=256
 grep -q 'warning: .*gpt2.json: the model has tokens 0 to 255, and this' err ||
