@@ -77,6 +77,7 @@ unit_tests += \
 	%D%/runtime/t-sample-text \
 	%D%/data/t-safetensors \
 	%D%/sched/t-sched \
+	%D%/search/t-space-order \
 	%D%/sched/t-sched-brief \
 	%D%/sched/t-sched-csv \
 	%D%/comm/t-secret \
