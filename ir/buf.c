@@ -82,7 +82,12 @@ buf_puts(struct buf *b, const char *s)
 void
 buf_putc(struct buf *b, char c)
 {
-	buf_add(b, &c, 1);
+	if (b->cap - b->n > 1) {	/* most are packed byte by byte */
+		b->at[b->n++] = c;
+		b->at[b->n] = '\0';
+	} else {
+		buf_add(b, &c, 1);
+	}
 }
 
 void
