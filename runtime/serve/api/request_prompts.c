@@ -190,10 +190,14 @@ read_text_part(struct request_reader *x, struct rt_text *to)
 	if (!ok || x->j.status != RT_OK) {
 		return false;
 	}
-	if (!text || (strcmp(type, "text") != 0 &&
-		      strcmp(type, "refusal") != 0)) {
-		return rt_request_wrong(x, "texts: other parts of a content "
-					   "are not known here");
+	if (strcmp(type, "text") != 0 && strcmp(type, "refusal") != 0) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' has a "
+			"part of a content that is '%s': here all are 'text'",
+			x->name, rt_show_name(type).text);
+	}
+	if (!text) {
+		return rt_request_wrong(x, "of contents whose parts have a "
+					   "'text' each");
 	}
 	rt_text_add(to, "%s", text);
 	return true;
@@ -296,6 +300,11 @@ rt_request_messages(struct request_reader *x)
 	}
 	while (rt_json_more(&x->j, ']', &i)) {
 		if (!read_message(x)) {
+			/* what is only of a value says where that is */
+			if (strncmp(x->err->message, "found ", 6) == 0) {
+				rt_request_blame(x, "'%s': message %zu: ",
+						 x->name, i);
+			}
 			return false;
 		}
 	}

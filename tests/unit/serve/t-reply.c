@@ -407,8 +407,11 @@ static const struct {
 	{ true, "{\"messages\": [{\"role\": \"user\"}]}", "'messages' is a "
 	  "list of messages, each with a role and a content" },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
-	  " \"image_url\"}]}]}", "'messages' is texts: other parts of a "
-	  "content are not known here" },
+	  " \"image_url\"}]}]}", "'messages' has a part of a "
+	  "content that is 'image_url': here all are 'text'" },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+	  "{\"role\": 3}]}", "'messages': message 2: found '3', expected a "
+	  "string in double quotes" },
 	{ false, "{\"prompt\": \"\"}", "'prompt' is empty: a prompt has at "
 	  "least one token" },
 	{ false, "{\"prompt\": []}", "'prompt' is empty: a prompt has at "
@@ -466,8 +469,8 @@ static const struct {
 	  "\"content\": [{\"type\": \"refusal\", \"refusal\": \"b\"}]}, "
 	  "{\"role\": \"user\", \"content\": \"c\"}]}", NULL },
 	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
-	  " \"text\"}]}]}", "'messages' is texts: other parts of a content "
-	  "are not known here" },
+	  " \"text\"}]}]}", "'messages' is of contents whose parts have a "
+	  "'text' each" },
 	{ false, "{\"prompt\": \"a\", \"suffix\": \"b\"}", "'suffix' is not "
 	  "known here: leave it out" },
 	{ false, "{\"prompt\": \"a\", \"prompt\": \"b\"}", "'prompt' is there "
