@@ -172,6 +172,8 @@ rank_sources = \
 	%D%/scratch.h \
 	%D%/serve/api/calls.c \
 	%D%/serve/api/calls.h \
+	%D%/serve/api/calls_read.h \
+	%D%/serve/api/calls_write.c \
 	%D%/serve/api/reasoned.c \
 	%D%/serve/api/reasoned.h \
 	%D%/serve/api/reply.c \

@@ -1,49 +1,10 @@
 /*
  * Calls of functions in the text of an answer; see calls.h.
  */
-#include "runtime/serve/api/calls.h"
+#include "runtime/serve/api/calls_read.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "runtime/serve/chat/chat_forms.h"
-
-enum state {
-	SAYING,
-	BEGINNING,		/* after a mark */
-	ITEM,			/* before the brace of a call */
-	NAME,			/* that stands before its arguments */
-	KEY, IN_KEY, COLON, VALUE, IN_VALUE,
-	NEXT,			/* after a member of a call */
-	AFTER,			/* a call */
-	CLOSED,			/* what is after a call, or a list of them */
-};
-
-/* Where in the text its name and its arguments are. */
-struct call {
-	size_t name_from, name_to, from, to;
-	bool named, begun, over;	/* its arguments */
-	bool written;
-	size_t sent;		/* its arguments up to here */
-};
-
-struct rt_calls {
-	const struct rt_call_form *f;
-	const struct rt_tools *tools;
-	enum state state;
-	size_t at;		/* bytes that were read */
-	/* those from here on are neither said nor of a call yet */
-	size_t kept;
-	struct rt_text said;
-	struct call *call;
-	size_t n, cap, ended;
-	/* of the call that is read: where its key or value begins, and what
-	 * it is in */
-	size_t from, key_to;
-	size_t depth;
-	bool quoted, escaped;
-};
 
 /* ---- life ---- */
 
@@ -154,7 +115,7 @@ has_word(const char *text, size_t n, size_t at, const char *word, bool *known)
 
 /* A call of which `len` bytes are read. */
 static void
-begin_call(struct rt_calls *x, enum state state, size_t len)
+begin_call(struct rt_calls *x, enum calls_state state, size_t len)
 {
 	struct call *more;
 
@@ -480,7 +441,7 @@ read_closed(struct rt_calls *x, const char *text, size_t n)
 static bool
 read_after(struct rt_calls *x, const char *text, size_t n)
 {
-	enum state next = x->f->ended ? CLOSED : SAYING;
+	enum calls_state next = x->f->ended ? CLOSED : SAYING;
 	char byte = text[x->at];
 	bool known = true;
 
@@ -548,102 +509,4 @@ rt_calls_end(struct rt_calls *x, const char *text, size_t n)
 	if (x->kept < n && !must && (x->state == SAYING || x->n == 0)) {
 		say(x, text, n);
 	}
-}
-
-/* ---- writing ---- */
-
-/* Nine letters and digits, as some models have it, are an id for all.  Numbers
- * of replies are 0x9e3779b97f4a7c15 apart (service.c), those of calls not. */
-static void
-write_id(uint64_t number, size_t i, struct rt_text *out)
-{
-	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz"
-				     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	uint64_t z = number + ((uint64_t)i + 1) * 0xd1b54a32d192ed03u;
-	int k;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	z ^= z >> 31;
-	for (k = 0; k < 9; k++, z /= 62) {
-		rt_text_add(out, "%c", digits[z % 62]);
-	}
-}
-
-/* A call up to its arguments. */
-static void
-begin_write(const struct rt_calls *x, const char *text, uint64_t id, size_t i,
-	    struct rt_text *out)
-{
-	const struct call *c = &x->call[i];
-
-	rt_text_add(out, "\"id\":\"");
-	write_id(id, i, out);
-	rt_text_add(out, "\",\"type\":\"function\",\"function\":{\"name\":");
-	rt_text_chars(out, text + c->name_from, c->name_to - c->name_from);
-	rt_text_add(out, ",\"arguments\":");
-}
-
-void
-rt_calls_write(const struct rt_calls *x, const char *text, uint64_t id,
-	       struct rt_text *out)
-{
-	size_t i;
-
-	rt_text_add(out, "[");
-	for (i = 0; i < rt_calls_count(x); i++) {
-		const struct call *c = &x->call[i];
-
-		rt_text_add(out, "%s{", i ? "," : "");
-		begin_write(x, text, id, i, out);
-		rt_text_chars(out, text + c->from, c->to - c->from);
-		rt_text_add(out, "}}");
-	}
-	rt_text_add(out, "]");
-}
-
-/* Where the arguments that are known end. */
-static size_t
-known_to(const struct rt_calls *x, const struct call *c)
-{
-	return c->over ? c->to : x->at;
-}
-
-bool
-rt_calls_has_news(const struct rt_calls *x)
-{
-	size_t n = rt_calls_count(x);
-
-	return n > 0 && (!x->call[n - 1].written ||
-			 x->call[n - 1].sent < known_to(x, &x->call[n - 1]));
-}
-
-void
-rt_calls_write_news(struct rt_calls *x, const char *text, uint64_t id,
-		    struct rt_text *out)
-{
-	const char *comma = "";
-	size_t i;
-
-	rt_text_add(out, "[");
-	for (i = 0; i < rt_calls_count(x); i++) {
-		struct call *c = &x->call[i];
-		size_t to = known_to(x, c);
-
-		if (c->written && c->sent == to) {
-			continue;
-		}
-		rt_text_add(out, "%s{\"index\":%zu,", comma, i);
-		if (c->written) {
-			rt_text_add(out, "\"function\":{\"arguments\":");
-		} else {
-			begin_write(x, text, id, i, out);
-		}
-		rt_text_chars(out, text + c->sent, to - c->sent);
-		rt_text_add(out, "}}");
-		c->written = true;
-		c->sent = to;
-		comma = ",";
-	}
-	rt_text_add(out, "]");
 }
