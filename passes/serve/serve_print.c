@@ -262,7 +262,8 @@ print_curve(const struct serve_answer_in *in, const struct serve_answer *x,
 			   p->sequences * (double)p->split.replicas,
 			   p->tpot_us / 1e3, p->ttft_us / 1e3,
 			   rate_text(p->tokens_s, 0, a),
-			   serve_number_text(usd_out(in, p), 3, a),
+			   in->asked->usd_h > 0
+			   ? serve_number_text(usd_out(in, p), 3, a) : "-",
 			   serve_split_text(&p->split, a));
 	}
 }

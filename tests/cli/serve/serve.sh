@@ -475,4 +475,8 @@ grep -qx 'asked      first token in 10000 ms, 0.003 requests/s' out &&
 	grep -q ' 0\.0[0-9]* tokens out for a dollar$' out ||
 	bad "small rates: $(cat out)"
 grep -q '[0-9]e[+-][0-9]' out && bad "an exponent: $(cat out)"
+# A machine without a price is not said to be free.
+run --serve --target cpux1 "$examples/tiny-dense.llm"
+grep -q '^cost       not known' out && grep -q ' -  tp=1$' out ||
+	bad "no price: $(cat out)"
 exit $failed
