@@ -171,6 +171,23 @@ names_final(const char *head, size_t n)
 	return false;
 }
 
+/* Whether an answer begins with a head, as far as that is *known. */
+static bool
+has_head(const struct rt_reasoned *x, const char *text, size_t n, bool *known)
+{
+	static const char *const begin[] = { "<|channel|>", "<|message|>",
+		"<|start|>", " to=" };
+	bool has = false, is_known = true;
+	size_t i;
+
+	for (i = 0; i < sizeof begin / sizeof *begin && !has; i++) {
+		has = has_mark(x, text, n, begin[i], known);
+		is_known = is_known && *known;
+	}
+	*known = has || is_known;
+	return has;
+}
+
 static bool
 read_head(struct rt_reasoned *x, const char *text, size_t n)
 {
@@ -178,10 +195,12 @@ read_head(struct rt_reasoned *x, const char *text, size_t n)
 	bool known;
 
 	/* an answer that has no head says what it has */
-	if (x->at == 0 && text[0] != '<') {
-		x->place = CONTENT;
-		x->is_final = true;
-	} else if (has_mark(x, text, n, mark, &known)) {
+	if (x->at == 0 && !has_head(x, text, n, &known)) {
+		x->place = known ? CONTENT : HEAD;
+		x->is_final = known;
+		return known;
+	}
+	if (has_mark(x, text, n, mark, &known)) {
 		x->is_final = names_final(text + x->kept, x->at - x->kept);
 		pass(x, sizeof mark - 1);
 		x->place = CONTENT;
@@ -228,7 +247,9 @@ end(struct rt_reasoned *x, const char *text, size_t n)
 	while (x->place == THINKING && n > x->kept && text[n - 1] == '\n') {
 		n--;
 	}
-	if (x->place == BEGINNING || x->place == SAYING) {
+	if (x->place == HEAD && x->at == 0) {
+		give(x, &x->said, text, n);	/* it was not to be one */
+	} else if (x->place == BEGINNING || x->place == SAYING) {
 		give(x, x->inside ? &x->thought : &x->said, text, n);
 	} else if (x->place == THINKING ||
 		   (x->place == CONTENT && !x->is_final)) {

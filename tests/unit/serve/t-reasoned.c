@@ -52,6 +52,10 @@ static const struct {
 	{ "gpt-oss", false, CHANNEL("analysis") "cut <|en", "cut <|en", "" },
 	{ "gpt-oss", false, CHANNEL("final") "At once.", "", "At once." },
 	{ "gpt-oss", false, "No head.", "", "No head." },
+	{ "gpt-oss", false, "<b>No</b> head.", "", "<b>No</b> head." },
+	{ "gpt-oss", false, "<", "", "<" },
+	{ "gpt-oss", false, " to=functions.f<|channel|>commentary "
+	  "<|constrain|>json<|message|>{}", "{}", "" },
 	{ "gpt-oss", false, "<|channel|>fin", "", "" },
 };
 
@@ -97,6 +101,59 @@ test_texts(void **state)
 	assert_string_equal(err.message, "there is no form of reasoning "
 		"'deepseek': deepseek-r1, deepseek-v3.1, qwen3, mistral and "
 		"gpt-oss are there");
+}
+
+static uint32_t seed = 5;
+
+static uint32_t
+draw(uint32_t below)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (seed >> 8) % below;
+}
+
+/* Texts of marks, parts of these and other bytes: read in drawn parts they are
+ * what they are as a whole, and none of their bytes is said and thought. */
+static void
+test_drawn(void **state)
+{
+	static const char *const forms[] = { "qwen3", "mistral", "gpt-oss" };
+	static const char *const pieces[] = { "<think>", "</think>", "[THINK]",
+		"[/THINK]", "<|channel|>", "final", "analysis", "<|message|>",
+		"<|end|>", "<|start|>", "<", "</th", "[", "<|", "\n", "\n\n",
+		" ", "a", "\303\251" };
+	struct rt_error err = { .message = "" };
+	size_t round, i, n, at;
+
+	(void)state;
+	for (round = 0; round < 9000; round++) {
+		const struct rt_reasoning *f = rt_reasoning_named(
+			forms[round % 3], &err);
+		bool inside = !f->channels && draw(2);
+		struct rt_reasoned *whole = rt_reasoned_open(f, inside);
+		struct rt_reasoned *parts = rt_reasoned_open(f, inside);
+		char text[256] = "";
+
+		for (n = draw(16), i = 0; i < n; i++) {
+			strcat(text, pieces[draw(19)]);
+		}
+		n = strlen(text);
+		rt_reasoned_read(whole, text, n, true);
+		for (at = 0; at < n; at += 1 + draw(9)) {
+			rt_reasoned_read(parts, text, at, false);
+		}
+		rt_reasoned_read(parts, text, n, true);
+		assert_string_equal(shown(rt_reasoned_thought(parts)),
+				    shown(rt_reasoned_thought(whole)));
+		assert_string_equal(shown(rt_reasoned_said(parts)),
+				    shown(rt_reasoned_said(whole)));
+		assert_int_equal(rt_reasoned_thinks(parts),
+				 rt_reasoned_thinks(whole));
+		assert_true(rt_reasoned_thought(whole)->n +
+			    rt_reasoned_said(whole)->n <= n);
+		rt_reasoned_free(whole);
+		rt_reasoned_free(parts);
+	}
 }
 
 /* ---- prompts ---- */
@@ -479,6 +536,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_prompts),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_replies),
