@@ -197,6 +197,8 @@ static const struct option_row {
 	  "to listen on (default: 127.0.0.1, this host alone)" },
 	{ "port", H, INT, AT(serve.port), 0, 0, 65535, "N",
 	  "to listen on; 0 takes any (default: 8000)" },
+	{ "model-name", H, TEXT, AT(serve.model), 0, 0, 0, "NAME",
+	  "that clients call the model by (default: its own)" },
 	{ "api-key-file", H, TEXT, AT(serve.key_file), 0, 0, 0, "FILE",
 	  "its first line is the key that requests must have (default: the "
 	  "variable LLMC_API_KEY, or none)" },
@@ -589,6 +591,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 				  .data_order = "shuffled",
 				  .generate = rt_generate_plain(),
 				  .serve = rt_serve_plain() };
+	o->serve.model = NULL;	/* that of the plan */
 	if (argc > 1 && argv[1][0] != '-') {
 		r.at = 2;
 		status = read_command(&r, argv[1]);

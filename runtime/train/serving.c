@@ -115,7 +115,7 @@ serve(struct service_run *s, struct rt_error *err)
 {
 	struct rt_serve_options o = s->o->serve;
 
-	o.model = s->r->plan->model;
+	o.model = o.model ? o.model : s->r->plan->model;
 	o.tokenizer = tokenizer_of(s);
 	o.chat = s->o->generate.chat;
 	o.key = getenv("LLMC_API_KEY");

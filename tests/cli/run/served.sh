@@ -296,4 +296,21 @@ done
 for prompt in abcde zy abcdefg; do
 	cmp -s one.$prompt two.$prompt || bad "a replica differs: $prompt"
 done
+
+# Clients that ask for a model by a name of their own find it by that.
+: >said
+./one/rank serve --local --checkpoint ck --port 0 --model-name 'a "b"' >said \
+	2>err &
+pid=$!
+waits_for 'a "b" at' said
+url=$(sed -n 's/^.* at \(.*\)\/v1, .*/\1/p' said)
+curl -sS -m 60 -H "$json" "$url/v1/completions" -d '{"prompt":"abc",
+"max_tokens":1,"model":"a \"b\""}' >out 2>err
+grep -qF '"model":"a \"b\""' out || bad "another name: $(cat out)"
+curl -sS -m 60 -H "$json" "$url/v1/completions" -d '{"prompt":"abc",
+"max_tokens":1,"model":"tiny_dense"}' >out 2>err
+grep -q "no model 'tiny_dense'" out || bad "its own name: $(cat out)"
+kill -TERM $pid
+wait $pid || bad "the server ended with $?"
+pid=
 exit $failed
