@@ -53,6 +53,7 @@ struct asked {
 	bool ended;
 	enum rt_ended why;
 	int64_t until;	/* its reader wants no more after so many tokens */
+	int64_t free;	/* so many tokens follow no grammar, as thoughts do */
 };
 
 static bool
@@ -63,6 +64,15 @@ on_token(void *user, const struct rt_drawn *t)
 	assert_false(a->ended);
 	a->got[a->ngot++] = *t;
 	return a->ngot != a->until;
+}
+
+static bool
+on_guided(void *user)
+{
+	const struct asked *a = user;
+
+	assert_true(a->ngot > 0);
+	return a->ngot >= a->free;
 }
 
 /* Scores come in the order of the prompt, before any token is drawn. */
@@ -124,6 +134,10 @@ draw_request(struct asked *a, struct rng *r, int64_t longest)
 	a->ask.draw.nbias = pick(r, 0, 3) == 0;
 	a->ask.draw.seed = (uint64_t)pick(r, 0, 1000);
 	a->ask.draw.ntop = pick(r, -1, 3);
+	if (a->grammar && a->ask.draw.seed % 3 == 0) {
+		a->free = 1 + (int64_t)a->ask.draw.seed % 7;
+		a->ask.guided = on_guided;
+	}
 }
 
 /* A fifth has the prompt scored, a third of these that alone. */
@@ -232,6 +246,30 @@ check_least(const struct asked *a)
 		     a->ngot != a->until && !a->grammar);
 }
 
+/* What follows a grammar does so from its first token on, and what is free
+ * before that does not, or happens to. */
+static void
+check_grammar(const struct asked *a)
+{
+	uint64_t bits[VOCAB / 64 + 1];
+	struct rt_error err = { .message = "" };
+	struct rt_guide *g;
+	bool may_end, over;
+	int64_t i;
+
+	assert_int_equal(rt_guide_open(&g, a->grammar, vocabulary, &err),
+			 RT_OK);
+	for (i = a->free; i < a->ngot; i++) {
+		int32_t token = a->got[i].token;
+
+		assert_int_equal(rt_guide_allow(g, bits, &may_end, &err),
+				 RT_OK);
+		assert_true(bits[token / 64] >> token % 64 & 1);
+		assert_int_equal(rt_guide_take(g, token, &over, &err), RT_OK);
+	}
+	rt_guide_free(g);
+}
+
 /* Has a request the answer that it has alone, or the beginning of it? */
 static void
 compare(const struct asked *a, const struct asked *alone)
@@ -239,7 +277,9 @@ compare(const struct asked *a, const struct asked *alone)
 	int64_t i;
 
 	check_least(a);
-
+	if (a->grammar) {
+		check_grammar(a);
+	}
 	assert_true(a->ended);
 	if (a->why != RT_ENDED_CANCELLED) {
 		assert_int_equal(a->why, alone->why);
