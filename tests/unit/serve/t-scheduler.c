@@ -305,6 +305,7 @@ struct seen {
 	/* answers that follow a schema or call functions, to the end or to a
 	 * part of it; and of these the calls */
 	int64_t whole, part, calls;
+	int64_t free;	/* of these, that followed none at first */
 	/* preempted while another step was in flight */
 	int64_t in_flight;
 	int64_t scored;		/* tokens of prompts */
@@ -394,6 +395,7 @@ test_traces(void **state)
 				      all[i].why == RT_ENDED_STOP;
 			seen.part += all[i].grammar &&
 				     all[i].why == RT_ENDED_LENGTH;
+			seen.free += all[i].free && all[i].ngot > all[i].free;
 			seen.calls += is_of_calls(all[i].grammar) &&
 				      all[i].why != RT_ENDED_CANCELLED;
 		}
@@ -409,6 +411,7 @@ test_traces(void **state)
 	assert_true(seen.whole > 100 / days);
 	assert_true(seen.part > 100 / days);
 	assert_true(seen.calls > 100 / days);
+	assert_true(seen.free > 100 / days);
 }
 
 /* The first of several answers to one prompt computes it, the others share it,
