@@ -212,6 +212,7 @@ test_found(void **state)
 			    "deepseek");
 	assert_string_equal(chat_by("<" BAR "Assistant" BAR "></think>"),
 			    "deepseek-v3.1");
+	assert_string_equal(chat_by("<|channel|>"), "gpt-oss");
 }
 
 static void
