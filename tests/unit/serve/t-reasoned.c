@@ -326,24 +326,33 @@ test_refused(void **state)
 
 /* ---- replies ---- */
 
-/* The reply to a request that has this text as its answer. */
+/* The reply to a request whose answer begins with n bytes of a text, of which
+ * the last one ends it. */
 static struct rt_reply *
-answer(struct rt_codec *c, const char *more, const char *text)
+stopped(struct rt_codec *c, const char *more, const char *text, size_t n)
 {
 	struct rt_error err;
 	struct rt_request q;
 	struct rt_reply *r;
-	size_t i, n = strlen(text);
+	size_t i;
 
 	assert_int_equal(read_request(c, USER, more, &q, &err), RT_OK);
 	assert_int_equal(rt_reply_open(&r, &q, c, "m", 1, 2, &err), RT_OK);
 	for (i = 0; i < n; i++) {
 		struct rt_drawn t = { .token = (unsigned char)text[i] };
 
-		assert_true(rt_choice_add(&r->choices[0], &t));
+		assert_int_equal(rt_choice_add(&r->choices[0], &t),
+				 i + 1 < n || n == strlen(text));
 	}
 	rt_choice_end(&r->choices[0], RT_ENDED_STOP, (int64_t)n);
 	return r;
+}
+
+/* The same of all of a text, which ends by itself. */
+static struct rt_reply *
+answer(struct rt_codec *c, const char *more, const char *text)
+{
+	return stopped(c, more, text, strlen(text));
 }
 
 /* All that a stream has of a member, joined. */
@@ -399,6 +408,15 @@ test_replies(void **state)
 	assert_non_null(strstr(r->out.at, "\"delta\":{\"role\":\"assistant\","
 		"\"reasoning\":\"H\",\"reasoning_content\":\"H\"}"));
 	rt_reply_free(r);
+	/* a text that ends an answer does so in either */
+	r = stopped(&c, ",\"stop\":\"m!\"", text, 11);
+	assert_non_null(strstr(r->out.at, "\"content\":null,\"refusal\":null,"
+					  "\"reasoning\":\"H\""));
+	rt_reply_free(r);
+	r = stopped(&c, ",\"stop\":[\"</think>\\n\\nN\",\"s <\"]", text, 27);
+	assert_non_null(strstr(r->out.at, "\"content\":\"Ye\",\"refusal\":null,"
+					  "\"reasoning\":\"Hm!\""));
+	rt_reply_free(r);
 	r = answer(&c, ",\"chat_template_kwargs\":{\"enable_thinking\":false}",
 		   "<think>");
 	assert_non_null(strstr(r->out.at, "\"content\":\"<think>\""));
@@ -416,11 +434,21 @@ test_calls(void **state)
 		"\"arguments\": {\"a\": 1}}</tool_call>?\n</think>\n\nWell."
 		"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 2}}\n"
 		"</tool_call>";
+	char more[256], parts[256];
 	struct rt_reply *r;
 	struct rt_codec c;
 
 	(void)state;
 	open_codec(&c, "chatml", "qwen3");
+	snprintf(more, sizeof more, "%s,\"stream\":true", tools);
+	r = answer(&c, more, text);
+	join(r->out.at, "\"reasoning\":\"", parts);
+	assert_non_null(strstr(parts, "<tool_call>{"));
+	join(r->out.at, "\"content\":\"", parts);
+	assert_string_equal(parts, "Well.");
+	assert_null(strstr(r->out.at, "\"index\":1,\"id\""));
+	assert_non_null(strstr(r->out.at, "\"name\":\"f\""));
+	rt_reply_free(r);
 	r = answer(&c, tools, text);
 	assert_non_null(strstr(r->out.at, "\"content\":\"Well.\""));
 	assert_non_null(strstr(r->out.at, "\"reasoning\":\"<tool_call>"));
