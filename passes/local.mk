@@ -216,6 +216,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_zero.c \
 	%D%/serve/serve.h \
 	%D%/serve/serve_cached.c \
+	%D%/serve/serve_made.c \
 	%D%/serve/serve_model.c \
 	%D%/serve/serve_other.c \
 	%D%/serve/serve_price.c \

@@ -393,6 +393,7 @@ compile(struct serve_build *s, struct ir_module *m)
 	ok = emit_kernels(s, in);
 	if (ok) {
 		s->x->program = s->made;
+		serve_price_made(s->in, &d->ctx.perm, s->x);
 		buf_init(&d->json, &d->ctx.perm);
 		serve_print_json(s->in, s->x, NULL, &d->json);
 		f.json = buf_text(&d->json);

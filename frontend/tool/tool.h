@@ -99,7 +99,7 @@ void drv_warn_of_program(struct driver *d, const struct ir_module *m,
 
 /* What is chosen for keys and slots is a multiple of this, as where a
  * sequence's keys begin. */
-#define DRV_SERVE_UNIT 128
+#define DRV_SERVE_UNIT SERVE_KEYS_UNIT
 
 /* A size of the serve block, which m has. */
 int64_t drv_serve_size(const struct ir_module *m, const char *key);

@@ -371,7 +371,14 @@ struct serve_host {
 struct serve_made {
 	double tokens, rows, keys, slots;	/* 0: none was */
 	double weights, cache, workspace;
+	/* by serve_price_made: sizes of a step that holds the best batch, and
+	 * the largest batch that its own steps hold */
+	double needs_tokens, needs_rows, needs_keys;
+	struct serve_plan own;
 };
+
+/* What a step's keys are a multiple of. */
+#define SERVE_KEYS_UNIT 128
 
 struct serve_answer {
 	bool fits;
@@ -396,6 +403,14 @@ void serve_search(const struct serve_answer_in *in, struct arena *a,
 void serve_plan_of(const struct serve_answer_in *in,
 		   const struct serve_program *p, double sequences,
 		   double chunk, struct serve_plan *out);
+
+/* ---- serve_made.c ------------------------------------------------------- */
+
+/* Sets what x->program needs for the best plan, and what it brings. */
+void serve_price_made(const struct serve_answer_in *in, struct arena *a,
+		      struct serve_answer *x);
+/* Whether its steps hold the batch of the best plan. */
+bool serve_holds_best(const struct serve_made *x);
 
 /* ---- serve_print.c ------------------------------------------------------ */
 

@@ -206,6 +206,16 @@ print_program(const struct serve_made *x, struct buf *out)
 			   x->slots, x->weights / 1e9, x->workspace / 1e9,
 			   x->cache / 1e9);
 	}
+	if (x->tokens > 0 && !serve_holds_best(x)) {
+		buf_printf(out, "           which hold %.0f sequence%s: %.0f "
+			   "tokens/s out, %.2f ms for each;\n"
+			   "           the batch above needs "
+			   "tokens=%.0f,rows=%.0f,keys=%.0f\n",
+			   x->own.sequences, x->own.sequences == 1 ? "" : "s",
+			   x->own.tokens_s,
+			   x->own.tpot_us / 1e3, x->needs_tokens,
+			   x->needs_rows, x->needs_keys);
+	}
 }
 
 /* At most, with the hosts' part; 0: not known. */
@@ -423,6 +433,12 @@ json_program(const struct serve_made *x, struct buf *out)
 	json_number(out, "weights_bytes", x->weights);
 	json_number(out, "workspace_bytes", x->workspace);
 	json_number(out, "cache_bytes", x->cache);
+	json_number(out, "sequences", x->own.sequences);
+	json_number(out, "tokens_s", x->own.tokens_s);
+	json_number(out, "tpot_us", x->own.tpot_us);
+	json_number(out, "needs_tokens", x->needs_tokens);
+	json_number(out, "needs_rows", x->needs_rows);
+	json_number(out, "needs_keys", x->needs_keys);
 	buf_putc(out, '}');
 }
 

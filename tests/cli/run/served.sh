@@ -24,6 +24,9 @@ run --target cpux1 --draft --pin microbatch=1 -o whole "$model" || exit
 ./whole/rank train --data draw --steps 20 --lr 0.01 --checkpoint ck \
 	>out 2>err || fail 'training'
 plan one --target cpux1
+grep -q '^           which hold [1-9][0-9]* sequences*: [1-9]' out &&
+	grep -qx '           the batch above needs tokens=.*,rows=.*,keys=.*' out ||
+	bad "what steps of a program hold: $(cat out)"
 plan four --target cpux4 --pin tp=2,pp=2
 plan two --target cpux2 --pin dp=2
 ./one/rank inspect --llp >out 2>err && bad 'a plan for training is printed'

@@ -236,6 +236,42 @@ test_load(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* A program's steps hold fewer sequences than the best batch has, and bring
+ * what a plan of these does; with the sizes that it needs they hold it. */
+static void
+test_made(void **state)
+{
+	struct served s;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+		.asked = &s.asked, .pins = { .split = { .tp = 1, .pp = 2,
+							.replicas = 1 } } };
+	struct serve_made small = { .tokens = 64, .rows = 16, .keys = 4096 };
+	struct cost_load l;
+	struct serve_answer x;
+	double n;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	serve_search(&in, &s.c.perm, &x);
+	x.program = small;
+	serve_price_made(&in, &s.c.perm, &x);
+	assert_true(!serve_holds_best(&x.program));
+	n = x.program.own.sequences / 2;	/* of a step, of two stages */
+	l = serve_load_of(&s.asked, n, x.program.own.chunk);
+	assert_true(n == 4 && n + x.program.own.chunk == 64);
+	assert_true(cost_step_keys(&l, 1) <= 4096);
+	assert_true(x.program.own.tokens_s < x.best.tokens_s / 2);
+	small.tokens = x.program.needs_tokens;
+	small.rows = x.program.needs_rows;
+	small.keys = x.program.needs_keys;
+	assert_true(small.tokens > 64 && small.rows > 16);
+	x.program = small;
+	serve_price_made(&in, &s.c.perm, &x);
+	assert_true(serve_holds_best(&x.program));
+	assert_true(x.program.own.tokens_s == x.best.tokens_s);
+	ir_ctx_release(&s.c);
+}
+
 /* Chunks of a prompt are in as many batches, which follow each other in the
  * stages: at a load a prompt has its token no sooner than alone, and what
  * requests wait for it is what the plan says. */
@@ -269,6 +305,7 @@ main(void)
 		cmocka_unit_test(test_narrow_loads),
 		cmocka_unit_test(test_epilogues),
 		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_made),
 		cmocka_unit_test(test_chunks)
 	};
 
