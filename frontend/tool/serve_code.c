@@ -179,8 +179,8 @@ input_type(const struct ir_module *m, const char *name)
 }
 
 /*
- * Bytes of buffers for values that have the dim.  Temporary values share
- * memory, so of these the largest counts.
+ * Bytes of buffers of the fullest rank for values that have the dim.  Temporary
+ * values share memory, so of these the largest counts.
  */
 static double
 bytes_with(const struct step *x, dim_id dim, struct arena *a)
@@ -202,6 +202,9 @@ bytes_with(const struct step *x, dim_id dim, struct arena *a)
 		}
 		counted[at] = true;
 		b = &x->mem.buffers.at[at - 1];
+		if (b->pipe != x->mem.fullest) {
+			continue;
+		}
 		bytes = (double)b->bytes * (double)b->items *
 			(double)b->copies;
 		if (b->kind == MEMORY_TEMPS) {
