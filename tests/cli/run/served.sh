@@ -28,9 +28,13 @@ grep -q '^           which hold [1-9][0-9]* sequences*: [1-9]' out &&
 	grep -qx '           the batch above needs tokens=.*,rows=.*,keys=.*' out ||
 	bad "what steps of a program hold: $(cat out)"
 plan four --target cpux4 --pin tp=2,pp=2
-# of a device, what its own stage has
-grep -q '^           of a device weights .*, workspace [0-9]' out ||
-	bad "memory of a stage: $(cat out)"
+# of a device, what its own stage and heads have
+cached()
+{
+	sed -n 's/.*"cache_bytes": \([0-9]*\).*/\1/p' "$1/plan.json"
+}
+[ "$(cached one)" = $((4 * $(cached four))) ] ||
+	bad "the cache of a device: $(cached one), $(cached four)"
 plan two --target cpux2 --pin dp=2
 ./one/rank inspect --llp >out 2>err && bad 'a plan for training is printed'
 grep -q '^rank: this plan was compiled to serve, and has no plan.llp' err ||
