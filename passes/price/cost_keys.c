@@ -6,6 +6,7 @@
 #include "passes/price/cost.h"
 
 #include <math.h>
+#include <string.h>
 
 /*
  * Queries that share keys are the rows of a tile, and the matrix instructions
@@ -21,6 +22,19 @@
  * finding the row).
  */
 #define CPU_TURN_HEADS 4
+/*
+ * Its scores are of as many keys as a vector has floats, of which the last ones
+ * of a sequence may not exist; sequences end anywhere in a vector.  A CPU that
+ * has a name of its own is taken to have AVX-512.
+ */
+static double
+vector_keys(const struct target_device *d)
+{
+	return strcmp(d->arch, "x86-64-v3") == 0 ? 8
+		: strcmp(d->arch, "x86-64-v2") == 0 ||
+		  strcmp(d->arch, "x86-64") == 0 ? 4 : 16;
+}
+
 /*
  * What a worker of a CPU computes at least: one query with up to 32 heads of a
  * kv head, and of its keys a part, where there are more than 512 (at most 16
@@ -45,10 +59,12 @@ flops_of_key(const struct target_device *d, const struct cost_keys *x)
 	double more = target_is_cpu(d) ? 1 + CPU_TURN_HEADS / shared
 		    : x->rows > 0 ? x->rows / shared
 		    : fmax(QUERY_ROWS / (x->queries * shared), 1);
+	double scored = !target_is_cpu(d) ? 1
+		: 1 + (vector_keys(d) - 1) / 2 / fmax(x->keys, 1);
 
 	return 2 * x->queries * x->heads * more *
 	       (x->latent > 0 ? 2 * x->latent
-			      : x->d * fmax(x->scores, 1) + x->v);
+			      : x->d * scored * fmax(x->scores, 1) + x->v);
 }
 
 /*

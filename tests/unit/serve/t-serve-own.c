@@ -149,6 +149,45 @@ test_few_rows(void **state)
 		    1.4 * math_us(experts, false, 15));
 }
 
+/* Math of a sequence's keys on a CPU, for each of them. */
+static double
+key_us(const struct target_device *on, const char *arch, double keys)
+{
+	struct target_device d = *on;
+	struct cost_keys x = {
+		.sequences = 8, .queries = 1, .keys = keys, .heads = 12,
+		.kv = 12, .d = 64, .v = 64, .bytes = 256, .rate = TARGET_BF16
+	};
+
+	d.arch = arch;
+	return cost_keys(&d, &x).math_us / keys;
+}
+
+/* Scores are of whole vectors of keys: half a vector more in the mean, of which
+ * one of two products of each key are. */
+static void
+test_vectors(void **state)
+{
+	static const char *const archs[] = { "x86-64-v2", "x86-64-v3",
+					     "x86-64-v4", "znver5" };
+	static const double lanes[] = { 4, 8, 16, 16 };
+	const struct target_device *d;
+	struct served s;
+	double whole;
+	int i;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	assert_true(fe_target(&s.c, "cpux1", &s.target));
+	d = &s.target.groups.at[0].device;
+	for (i = 0; i < 4; i++) {
+		whole = key_us(d, archs[i], 1e9);
+		assert_true(fabs(key_us(d, archs[i], 40) / whole - 1 -
+				 (lanes[i] - 1) / 2 / 40 / 2) < 1e-6);
+	}
+	ir_ctx_release(&s.c);
+}
+
 /* What items of a query load again, where they are several, is as wide as it
  * lies in the cache. */
 static void
@@ -302,6 +341,7 @@ main(void)
 		cmocka_unit_test(test_prompts),
 		cmocka_unit_test(test_prompts_of_latents),
 		cmocka_unit_test(test_few_rows),
+		cmocka_unit_test(test_vectors),
 		cmocka_unit_test(test_narrow_loads),
 		cmocka_unit_test(test_epilogues),
 		cmocka_unit_test(test_load),
