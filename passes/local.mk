@@ -224,6 +224,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/serve/serve_queue.c \
 	%D%/serve/serve_reading.h \
 	%D%/serve/serve_search.c \
+	%D%/serve/serve_text.c \
 	%D%/serve/serve_weights.c \
 	%D%/sim/sim.c \
 	%D%/sim/sim.h \

@@ -422,8 +422,6 @@ struct serve_other {
 
 int64_t serve_devices(const struct serve_plan *x);
 const char *serve_split_text(const struct serve_split *s, struct arena *a);
-/* So many digits of a number that is not negative, without an exponent. */
-const char *serve_number_text(double v, int digits, struct arena *a);
 void serve_print(const struct serve_answer_in *in,
 		 const struct serve_answer *x, struct buf *out);
 /* `other` may be NULL. */
@@ -436,5 +434,13 @@ void serve_print_json(const struct serve_answer_in *in,
 /* Why the other answer is not the best, which fits or not. */
 void serve_print_other(const struct serve_answer *best,
 		       const struct serve_other *other, struct buf *out);
+
+/* ---- serve_text.c ------------------------------------------------------- */
+
+/* So many digits of a number that is not negative, without an exponent. */
+const char *serve_number_text(double v, int digits, struct arena *a);
+/* With so many decimals, or more where these would leave less than two digits
+ * of a small number. */
+const char *serve_rate_text(double v, int places, struct arena *a);
 
 #endif

@@ -53,33 +53,6 @@ serve_split_text(const struct serve_split *s, struct arena *a)
 	return buf_text(&b);
 }
 
-/* Decimals that leave a number so many digits that are no leading zeros. */
-static int
-places_of(double v, int digits)
-{
-	return v > 0 ? digits - 1 - (int)floor(log10(v)) : 0;
-}
-
-const char *
-serve_number_text(double v, int digits, struct arena *a)
-{
-	const char *text = arena_printf(a, "%.*g", digits, v);
-	int places = places_of(v, digits);
-
-	return !strchr(text, 'e') ? text
-		: arena_printf(a, "%.*f", places > 0 ? places : 0, v);
-}
-
-/* With so many decimals, or more where these would leave less than two digits
- * of a small number. */
-static const char *
-rate_text(double v, int places, struct arena *a)
-{
-	int least = places_of(v, 2);
-
-	return arena_printf(a, "%.*f", least > places ? least : places, v);
-}
-
 static const char *
 format_name(const struct serve_format *f)
 {
@@ -241,7 +214,7 @@ print_money(const struct serve_answer_in *in, const struct serve_plan *x,
 			   "tokens out for a dollar\n", usd_s(in, x) * 3600,
 			   serve_number_text(usd_in(in, x), 3, a),
 			   serve_number_text(usd_out(in, x), 3, a),
-			   rate_text(x->tokens_s / usd_s(in, x), 0, a));
+			   serve_rate_text(x->tokens_s / usd_s(in, x), 0, a));
 	} else {
 		buf_puts(out, "cost       not known: --price\n");
 	}
@@ -271,7 +244,7 @@ print_curve(const struct serve_answer_in *in, const struct serve_answer *x,
 		buf_printf(out, "%9.0f %9.2f %10.1f %10s %9s  %s\n",
 			   p->sequences * (double)p->split.replicas,
 			   p->tpot_us / 1e3, p->ttft_us / 1e3,
-			   rate_text(p->tokens_s, 0, a),
+			   serve_rate_text(p->tokens_s, 0, a),
 			   in->asked->usd_h > 0
 			   ? serve_number_text(usd_out(in, p), 3, a) : "-",
 			   serve_split_text(&p->split, a));
@@ -305,9 +278,10 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 		   b->ttft_p99_us / 1e3, b->tpot_p50_us / 1e3,
 		   b->tpot_p99_us / 1e3);
 	buf_printf(out, "rate       %s tokens/s out, %s of a device; "
-		   "%s requests/s\n", rate_text(b->tokens_s, 0, a),
-		   rate_text(b->tokens_s / (double)serve_devices(b), 1, a),
-		   rate_text(b->requests_s, 2, a));
+		   "%s requests/s\n", serve_rate_text(b->tokens_s, 0, a),
+		   serve_rate_text(b->tokens_s / (double)serve_devices(b), 1,
+				   a),
+		   serve_rate_text(b->requests_s, 2, a));
 	print_time("decode", "a step of a stage", &b->decode, out);
 	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
 	print_memory(b, out);
