@@ -142,12 +142,13 @@ print_time(const char *label, const char *what, const struct serve_time *t,
 }
 
 static void
-print_memory(const struct serve_plan *x, struct buf *out)
+print_memory(const struct serve_plan *x, bool is_made, struct buf *out)
 {
 	const struct serve_memory *m = &x->memory;
 
-	buf_printf(out, "memory     of %.2f GB: weights %.2f, workspace %.2f, "
-		   "cache %.2f\n", m->free / 1e9, m->weights / 1e9,
+	buf_printf(out, "memory     of %.2f GB: weights %.2f, workspace ",
+		   m->free / 1e9, m->weights / 1e9);
+	buf_printf(out, "%s%.2f, cache %.2f\n", is_made ? "" : "about ",
 		   m->workspace / 1e9,
 		   (m->free - m->weights - m->workspace) / 1e9);
 	buf_printf(out, "cache      %.0f tokens of a replica, %.0f bytes of "
@@ -284,7 +285,7 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 		   serve_rate_text(b->requests_s, 2, a));
 	print_time("decode", "a step of a stage", &b->decode, out);
 	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
-	print_memory(b, out);
+	print_memory(b, x->program.tokens > 0, out);
 	print_program(&x->program, out);
 	print_host(&x->host, out);
 	print_money(in, b, out);

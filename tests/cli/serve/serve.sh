@@ -50,6 +50,11 @@ sed '/loss = /d; /^train {/,/^}/d' "$llama" >bare.llm
 	cmp -s out whole || bad 'the memo changes the answer'
 }
 
+# Without -o nothing is known of the program that needs it.
+run --serve --target h100x2 "$llama" || exit
+grep -q '^memory .*, workspace about [0-9.]*, cache' out ||
+	bad 'a workspace that is an estimate'
+
 # The cache of a token: 32 layers of 2 x 8 heads of 128, in 16 or 8 bits, and
 # a program's slots have what windows no longer see.
 for what in 'bf16 131072' 'f8e4m3 65536'; do
