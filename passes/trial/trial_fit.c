@@ -126,25 +126,44 @@ may_be_better(struct trial_rank *f)
 }
 
 /*
- * Chooses by programs for one sequence: of more than two stages first roughly.
- * Where that passed over ways, chooses by programs of the plan's lengths, of
- * all ways, if these take less.  No others take less than either bound.
+ * Chooses roughly, of more than two stages.  True: as no ways that fit take
+ * less than the bound of that choice, by programs for one sequence, the plan is
+ * above the plans found.  If the slowest stage counts first, the bound is only
+ * of choices as even as can be in all the memory that there is, and arenas may
+ * leave none of these.
+ */
+static bool
+is_slow_roughly(struct trial_rank *f, double *bytes)
+{
+	bool slow;
+	uint32_t i;
+
+	if (f->seen || f->full || f->x->evenly || f->x->s->guessing ||
+	    trial_is_asked(f->x)) {
+		return false;
+	}
+	f->rough = true;
+	slow = choose(f, bytes) &&
+	       trial_is_slow_from(f, trial_chosen_us(f) - f->left_us);
+	f->rough = false;
+	f->left_us = f->grouped_us = 0;
+	for (i = 0; i < f->n; i++) {
+		f->x->choice[f->of[i]] = 0;
+	}
+	return slow;
+}
+
+/*
+ * Chooses by programs for one sequence.  Where that passed over ways, chooses
+ * by programs of the plan's lengths, of all ways, if these take less.  No
+ * others take less than either bound.
  */
 static bool
 choose_closely(struct trial_rank *f, double *bytes)
 {
-	double us, least_us;
-	bool ok;
+	bool ok = choose(f, bytes);
+	double us = trial_chosen_us(f), least_us = us - f->left_us;
 
-	f->rough = !f->seen && !f->x->s->guessing;
-	ok = choose(f, bytes);
-	if (f->rough && (!ok || may_be_better(f))) {
-		f->rough = false;
-		ok = choose(f, bytes);
-	}
-	f->rough = false;
-	us = trial_chosen_us(f);
-	least_us = us - f->left_us;
 	if (ok && may_be_better(f)) {
 		f->made = true;
 		ok = choose(f, bytes);
@@ -237,7 +256,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 	    is_surely_full(f, f->rank, 1))) {
 		return TRIAL_FULL;
 	}
-	if (trial_is_slow_rank(f)) {
+	if (trial_is_slow_rank(f) || is_slow_roughly(f, bytes)) {
 		return TRIAL_CUT;
 	}
 	if ((!f->full && choose_closely(f, bytes)) || keep_least(f, bytes)) {

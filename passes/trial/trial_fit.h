@@ -117,5 +117,8 @@ void trial_set_left(struct trial_rank *f);
  * this rank may fit.
  */
 bool trial_is_slow_rank(struct trial_rank *f);
+/* The same with all ways that take as much as that more than the quickest, for
+ * one microbatch, as trial_chosen_us says. */
+bool trial_is_slow_from(struct trial_rank *f, double least_us);
 
 #endif

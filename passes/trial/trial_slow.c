@@ -5,6 +5,12 @@
  * That is a bound of a choice for each stage whose bytes have a price
  * (solve/lagrange.h): time is piece_stage_least with the maps of a way, bytes
  * are trial_sure_bytes.
+ *
+ * What ways take by the programs for one sequence, in sum, has a bound once
+ * some are chosen.  By those of the plan's lengths another choice may be
+ * quicker, by more than the former say.  So of ways that take at least that
+ * sum, too, what counts is piece_stage_least: then a byte is what a way takes
+ * less than the slowest.
  */
 #include "passes/trial/trial_fit.h"
 #include "passes/solve/lagrange.h"
@@ -31,13 +37,13 @@ price_stage(const struct trial_rank *f, uint32_t stage, double *us)
 	}
 }
 
+/* Sets what stages take at least, by way. */
 static void
-price_ways(struct trial_rank *f, struct lagrange *x)
+price_ways(const struct trial_rank *f, struct lagrange *x)
 {
 	const uint32_t *like = f->x->like;
-	uint32_t i, c;
+	uint32_t i;
 
-	lagrange_open(&f->tmp, x, f->n, f->x->ways_of->at.n, f->free_bytes);
 	for (i = 0; i < x->n; i++) {
 		double *us = &x->us[i * x->nways];
 
@@ -47,27 +53,68 @@ price_ways(struct trial_rank *f, struct lagrange *x)
 		} else {
 			price_stage(f, f->of[i], us);
 		}
-		for (c = 0; c < x->nways; c++) {
-			x->bytes[i * x->nways + c] =
-				trial_sure_bytes(f, f->of[i], c);
-		}
 	}
+}
+
+/* Whether no plan is found yet; without maps all ways are alike. */
+static bool
+is_unknown(const struct trial *x)
+{
+	return !isfinite(x->s->worst_us) || x->ways_of->at.n == 1 ||
+	       x->s->space.devs.n > 1;
+}
+
+static bool
+is_slow(struct trial_rank *f, struct lagrange *p)
+{
+	double us;
+
+	price_ways(f, p);
+	us = lagrange_least_us(p) * (1 - PIECE_NEAR);
+	arena_release(&f->tmp);
+	return trial_is_slow(f->x, f->rank, us);
 }
 
 bool
 trial_is_slow_rank(struct trial_rank *f)
 {
-	struct trial *x = f->x;
+	uint32_t nways = f->x->ways_of->at.n, i, c;
 	struct lagrange p;
-	double us;
 
-	/* no plan is found yet; without maps all ways are alike */
-	if (f->full || !isfinite(x->s->worst_us) || x->ways_of->at.n == 1 ||
-	    x->s->space.devs.n > 1) {
+	if (f->full || is_unknown(f->x)) {
 		return false;
 	}
-	price_ways(f, &p);
-	us = lagrange_least_us(&p) * (1 - PIECE_NEAR);
-	arena_release(&f->tmp);
-	return trial_is_slow(x, f->rank, us);
+	lagrange_open(&f->tmp, &p, f->n, nways, f->free_bytes);
+	for (i = 0; i < f->n; i++) {
+		for (c = 0; c < nways; c++) {
+			p.bytes[i * nways + c] =
+				trial_sure_bytes(f, f->of[i], c);
+		}
+	}
+	return is_slow(f, &p);
+}
+
+bool
+trial_is_slow_from(struct trial_rank *f, double least_us)
+{
+	uint32_t nways = f->x->ways_of->at.n, i, c;
+	struct lagrange p;
+	double most;
+
+	if (is_unknown(f->x)) {
+		return false;
+	}
+	lagrange_open(&f->tmp, &p, f->n, nways, -least_us);
+	for (i = 0; i < f->n; i++) {
+		const double *us = trial_ways_of(f, f->of[i])->us;
+
+		for (c = 1, most = us[0]; c < nways; c++) {
+			most = fmax(most, us[c]);
+		}
+		for (c = 0; c < nways; c++) {
+			p.bytes[i * nways + c] = most - us[c];
+		}
+		p.room += most;
+	}
+	return p.room > 0 && is_slow(f, &p);
 }

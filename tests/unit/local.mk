@@ -157,6 +157,7 @@ release_unit_tests += \
 	%D%/search/t-search-least \
 	%D%/search/t-search-step \
 	%D%/search/t-search-memory \
+	%D%/search/t-search-choose \
 	%D%/search/t-search-ahead \
 	%D%/search/t-search-bytes \
 	%D%/search/t-search-lasting \
@@ -234,6 +235,7 @@ EXTRA_DIST += \
 	%D%/sched/t-sched.h \
 	%D%/search/t-search.h \
 	%D%/search/t-stand.h \
+	%D%/search/t-trial.h \
 	%D%/shared/t-amx.h \
 	%D%/shared/t-attention-bad.h \
 	%D%/shared/t-attention-f8.h \
