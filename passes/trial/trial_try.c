@@ -30,18 +30,14 @@ keep_priced(struct trial *x, const struct trial_fit *f)
 
 /*
  * With `distinct`, whether a plan that is found and like e is at least as
- * good; else that plan is removed.  The step of a plan whose programs were
- * made is theirs, so that no other of its kind is hidden by a composed price
- * that was too low.
+ * good; else that plan is removed.
  */
 static bool
-is_hidden(struct trial *x, struct search_found *e)
+is_hidden(struct trial *x, const struct search_found *e)
 {
-	const struct search_found *made = search_settled(x->s, &e->plan);
 	struct search_report *out = x->s->out;
 	uint32_t i, k;
 
-	e->step_us = made ? made->step_us : e->step_us;
 	for (i = 0; i < out->found.n; i++) {
 		if (!search_is_alike(&out->found.at[i].plan, &e->plan)) {
 			continue;
@@ -58,9 +54,15 @@ is_hidden(struct trial *x, struct search_found *e)
 	return false;
 }
 
+/*
+ * Keeps a plan if it is below the plans found.  The step of one whose programs
+ * were made is theirs: a composed price that was too low would leave out plans
+ * between the two, and hide others of its kind.
+ */
 static void
 take(struct trial *x, const struct trial_fit *f)
 {
+	const struct search_found *made;
 	struct search_report *out = x->s->out;
 	uint32_t top = search_nkept(x->s), i;
 	struct search_found e = {
@@ -70,11 +72,16 @@ take(struct trial *x, const struct trial_fit *f)
 
 	keep_priced(x, f);
 	trial_note_close(x, x->p.step_us);
-	if (e.step_us >= x->s->worst_us) {
+	if (e.step_us * (1 - PIECE_NEAR) >= x->s->worst_us) {
 		return;
 	}
 	trial_plan(x, &e.plan);
-	if (x->s->o->distinct && is_hidden(x, &e)) {
+	made = search_settled(x->s, &e.plan);
+	e.step_us = made ? made->step_us : e.step_us;
+	/* the limit may be its own step: then it is found again */
+	if (e.step_us > x->s->worst_us ||
+	    (!made && e.step_us >= x->s->worst_us) ||
+	    (x->s->o->distinct && is_hidden(x, &e))) {
 		return;
 	}
 	if (out->found.n < top) {	/* else e replaces the last one */

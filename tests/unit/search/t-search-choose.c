@@ -472,6 +472,41 @@ test_evenest(void **state)
 	assert_int_equal(to.found, 6);
 }
 
+/*
+ * Programs of a plan may take more than its pieces.  Then the limit is theirs,
+ * or plans between the two would be left out.
+ */
+static void
+check_settled(struct search *s, struct drawn *d, void *user)
+{
+	struct answer all;
+	int *n = user;
+
+	all = try_below(s, d, INFINITY);
+	if (isinf(all.step_us)) {
+		return;
+	}
+	all.best.step_us *= 1.01;
+	VEC_PUSH(&s->space.keep, &s->settled, all.best);
+	assert_true(try_below(s, d, all.best.step_us).step_us ==
+		    all.best.step_us);
+	assert_true(s->worst_us >= all.best.step_us);
+	memset(&s->settled, 0, sizeof s->settled);
+	++*n;
+}
+
+static void
+test_settled(void **state)
+{
+	int n = 0, i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		each_plan(check_settled, &n, 2, 4);
+	}
+	assert_true(n > 2);
+}
+
 /* ---- what is kept ---- */
 
 /*
@@ -591,6 +626,7 @@ main(void)
 		cmocka_unit_test(test_grouped),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_evenest),
+		cmocka_unit_test(test_settled),
 		cmocka_unit_test(test_kept)
 	};
 
