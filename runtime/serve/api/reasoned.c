@@ -76,10 +76,11 @@ rt_reasoned_thinks(const struct rt_reasoned *x)
 }
 
 void
-rt_reasoned_drop(struct rt_reasoned *x)
+rt_reasoned_say(struct rt_reasoned *x, size_t from)
 {
 	x->said.n = 0;
-	x->place = x->place == CLOSED ? SAYING : x->place;
+	x->kept = x->at = from;
+	x->place = SAYING;
 }
 
 /* ---- reading ---- */

@@ -29,7 +29,7 @@ const struct rt_text *rt_reasoned_said(const struct rt_reasoned *x);
 bool rt_reasoned_is_over(const struct rt_reasoned *x);
 /* Whether it has thoughts, if only their mark. */
 bool rt_reasoned_thinks(const struct rt_reasoned *x);
-/* Leaves out what it has said. */
-void rt_reasoned_drop(struct rt_reasoned *x);
+/* All from a byte on is said, whatever it looks like, and nothing before. */
+void rt_reasoned_say(struct rt_reasoned *x, size_t from);
 
 #endif

@@ -442,7 +442,8 @@ find_stop(struct rt_choice *c)
 }
 
 /* Goes on in what is known of the text.  What follows a guide begins with the
- * token after thoughts, so what their last one has beside is left out. */
+ * token after thoughts, so what their last one has beside is left out, and
+ * marks that the guide has are a part of it. */
 static void
 read_thoughts(struct rt_choice *c)
 {
@@ -450,7 +451,7 @@ read_thoughts(struct rt_choice *c)
 
 	rt_reasoned_read(c->reasoned, c->text.at, c->plain, false);
 	if (c->guide && !was_over && rt_reasoned_is_over(c->reasoned)) {
-		rt_reasoned_drop(c->reasoned);
+		rt_reasoned_say(c->reasoned, c->text.n);
 	}
 	c->text.failed = rt_reasoned_said(c->reasoned)->failed ||
 			 rt_reasoned_thought(c->reasoned)->failed;

@@ -424,6 +424,33 @@ test_replies(void **state)
 	rt_codec_close(&c);
 }
 
+/* What follows a schema is said, also where it looks like marks: here the whole
+ * answer has to, after a token that is no head. */
+static void
+test_guided(void **state)
+{
+	static const char more[] = ",\"response_format\":{\"type\":"
+		"\"json_schema\",\"json_schema\":{\"name\":\"c\",\"schema\":{"
+		"\"const\":\"a<|end|><|channel|>final<|message|>b\"}}}";
+	static const char text[] = "H\"a<|end|>" CHANNEL("final") "b\"";
+	char streamed[1024], parts[256];
+	struct rt_reply *r;
+	struct rt_codec c;
+
+	(void)state;
+	open_codec(&c, "gpt-oss", NULL);
+	r = answer(&c, more, text);
+	assert_non_null(strstr(r->out.at, "\"content\":\"\\\"a<|end|>"
+		CHANNEL("final") "b\\\"\",\"refusal\":null}"));
+	rt_reply_free(r);
+	snprintf(streamed, sizeof streamed, "%s,\"stream\":true", more);
+	r = answer(&c, streamed, text);
+	join(r->out.at, "\"content\":\"", parts);
+	assert_string_equal(parts, "\\a<|end|>" CHANNEL("final") "b\\");
+	rt_reply_free(r);
+	rt_codec_close(&c);
+}
+
 /* Calls are in what is said, and in no thought. */
 static void
 test_calls(void **state)
@@ -568,6 +595,7 @@ main(void)
 		cmocka_unit_test(test_prompts),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_replies),
+		cmocka_unit_test(test_guided),
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_special_tokens),
 	};
