@@ -19,6 +19,10 @@ set_thinks(struct request_reader *x, bool yes)
 {
 	struct rt_request *r = x->r;
 
+	if (r->thinks_field == x->name) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is there "
+				    "twice", x->name);
+	}
 	if (r->thinks_field && r->thinks != yes) {
 		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' and '%s' "
 			"say the opposite of reasoning", x->name,
@@ -59,34 +63,53 @@ rt_request_effort(struct request_reader *x)
 	return set_thinks(x, i > 0);
 }
 
-/* What is read of templates' own variables, as Qwen's and DeepSeek's call
- * them. */
+/* One of templates' own variables, as Qwen's and DeepSeek's call them.  What is
+ * wrong with it is said by its own name. */
+static bool
+read_kwarg(struct request_reader *x, const char *key)
+{
+	static const char *const names[] = {
+		"chat_template_kwargs.reasoning_effort",
+		"chat_template_kwargs.enable_thinking",
+		"chat_template_kwargs.thinking",
+	};
+	const char *field = x->name, *start = x->start;
+	size_t i = 0, n = sizeof names / sizeof *names;
+	bool yes, ok;
+
+	while (i < n && strcmp(strchr(names[i], '.') + 1, key) != 0) {
+		i++;
+	}
+	if (i == n) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is of "
+			"enable_thinking, thinking and reasoning_effort here, "
+			"not '%s'", x->name, rt_show_name(key).text);
+	}
+	x->name = names[i];
+	rt_json_peek(&x->j);
+	x->start = x->j.text + x->j.at;
+	ok = i == 0 ? rt_request_effort(x)
+		    : rt_json_bool(&x->j, &yes) && set_thinks(x, yes);
+	if (ok) {
+		x->name = field;
+		x->start = start;
+	}
+	return ok;
+}
+
 bool
 rt_request_template_kwargs(struct request_reader *x)
 {
 	const char *key;
 	size_t i = 0;
-	bool yes, ok = rt_json_open(&x->j, '{');
+	bool ok = rt_json_open(&x->j, '{');
 
 	while (ok && rt_json_more(&x->j, '}', &i)) {
 		ok = rt_json_key(&x->j, &key);
 		if (ok && !x->codec->reasoning) {
 			return lacks_form(x);
 		}
-		if (!ok || rt_json_null(&x->j)) {
-			continue;
-		}
-		if (strcmp(key, "enable_thinking") == 0 ||
-		    strcmp(key, "thinking") == 0) {
-			ok = rt_json_bool(&x->j, &yes) && set_thinks(x, yes);
-		} else if (strcmp(key, "reasoning_effort") == 0) {
-			ok = rt_request_effort(x);
-		} else {
-			return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' "
-				"is of enable_thinking, thinking and "
-				"reasoning_effort here, not '%s'", x->name,
-				rt_show_name(key).text);
-		}
+		ok = ok && (rt_json_null(&x->j) || read_kwarg(x, key));
 	}
 	return ok && x->j.status == RT_OK;
 }

@@ -60,13 +60,12 @@ type_of(int c)
 bool
 rt_request_typed(struct request_reader *x, unsigned types)
 {
-	int c = rt_json_peek(&x->j);
-	size_t found = type_of(c), i;
+	size_t found = type_of(rt_json_peek(&x->j)), i;
 	char legal[64] = "";
 	size_t n = 0;
 
 	/* what begins no value is told by its reader */
-	if (c != 'n' && (found == NTYPES || types >> found & 1)) {
+	if (found < NTYPES ? types >> found & 1 : !rt_json_null(&x->j)) {
 		return true;
 	}
 	for (i = 0; i < NTYPES; i++) {

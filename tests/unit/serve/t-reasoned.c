@@ -289,11 +289,19 @@ static const struct {
 	  "'chat_template_kwargs' is of enable_thinking, thinking and "
 	  "reasoning_effort here, not 'tools'" },
 	{ "chatml", "qwen3", "\"chat_template_kwargs\":{\"thinking\":1}",
-	  "'chat_template_kwargs': found '1', expected true or false" },
+	  "'chat_template_kwargs.thinking': found '1', expected true or "
+	  "false" },
+	{ "chatml", "qwen3", "\"chat_template_kwargs\":{"
+	  "\"reasoning_effort\":\"most\"}", "'chat_template_kwargs."
+	  "reasoning_effort' is none, minimal, low, medium, high or xhigh, not "
+	  "'most'" },
+	{ "chatml", "qwen3", "\"chat_template_kwargs\":{\"thinking\":true,"
+	  "\"thinking\":false}", "'chat_template_kwargs.thinking' is there "
+	  "twice" },
 	{ "chatml", "qwen3", "\"reasoning_effort\":\"low\","
 	  "\"chat_template_kwargs\":{\"enable_thinking\":false}",
-	  "'chat_template_kwargs' and 'reasoning_effort' say the opposite of "
-	  "reasoning" },
+	  "'chat_template_kwargs.enable_thinking' and 'reasoning_effort' say "
+	  "the opposite of reasoning" },
 	{ "gpt-oss", NULL, "\"reasoning_effort\":\"none\"", "'reasoning_effort'"
 	  " asks for no reasoning, and this model always reasons" },
 };

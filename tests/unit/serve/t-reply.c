@@ -376,6 +376,9 @@ static const struct {
 	  "'temperature': found 'I', expected a digit" },
 	{ false, "{\"prompt\": \"a\", \"seed\": 18446744073709551616}",
 	  "'seed' is a whole number of 64 bits" },
+	/* what only begins as null does is not told to be null */
+	{ false, "{\"prompt\": \"a\", \"user\": nope}", "'user': found 'n', "
+	  "expected a value" },
 	{ false, "{\"prompt\": \"a\", \"suffix\": \"none\"}",
 	  "'suffix' is not known here: leave it out" },
 	{ true, "{\"modalities\": [\"text\", \"audio\"]}",
