@@ -356,9 +356,12 @@ end_stream(struct rt_reply *r)
 static void
 write_message(struct rt_choice *c, struct rt_text *out)
 {
+	bool has_others = has_calls(c) ||
+			  (c->reasoned && rt_reasoned_thinks(c->reasoned));
+
 	rt_text_add(out, "\"message\":{\"role\":\"assistant\","
 		    "\"content\":");
-	if ((has_calls(c) || has_thoughts(c, 0)) && said(c)->n == 0) {
+	if (has_others && said(c)->n == 0) {
 		rt_text_add(out, "null");
 	} else {
 		rt_text_chars(out, or_nothing(said(c)), said(c)->n);

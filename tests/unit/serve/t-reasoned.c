@@ -406,6 +406,10 @@ test_replies(void **state)
 	assert_non_null(strstr(r->out.at, "\"content\":null,\"refusal\":null,"
 					  "\"reasoning\":\"Hm\""));
 	rt_reply_free(r);
+	r = answer(&c, ",\"include_reasoning\":false", "<think>Hm");
+	assert_non_null(strstr(r->out.at, "\"content\":null,\"refusal\":null}"
+			       ));
+	rt_reply_free(r);
 	r = answer(&c, ",\"stream\":true", text);
 	join(r->out.at, "\"reasoning\":\"", parts);
 	assert_string_equal(parts, "Hm!");
