@@ -327,6 +327,10 @@ rt_request_conversation(struct request_reader *x)
 	enum rt_status status;
 
 	r->inside = rt_chat_is_inside(x->codec->chat, &v);
+	/* where no thoughts begin, a schema holds for all of the answer */
+	if (r->grammar && r->reasoning && !r->reasoning->channels) {
+		r->reasoning = r->inside ? r->reasoning : NULL;
+	}
 	status = rt_chat_write(x->codec->chat, &v, &t, x->err);
 	if (status == RT_RANGE && *x->err->message != '\'') {
 		rt_request_blame(x, "'messages': ");

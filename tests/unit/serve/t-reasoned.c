@@ -463,6 +463,41 @@ test_guided(void **state)
 	rt_codec_close(&c);
 }
 
+/* Where the prompt does not begin thoughts, a schema holds from the first token
+ * on: nothing that the model reads before its value is left out. */
+static void
+test_guided_at_once(void **state)
+{
+	static const struct {
+		const char *chat, *form, *messages, *more;
+	} rows[] = {
+		{ "mistral", "mistral", USER, "\"reasoning_effort\":\"none\"" },
+		{ "chatml", "qwen3", USER, "\"add_generation_prompt\":false" },
+		{ "deepseek", "deepseek-r1", USER ",{\"role\":\"assistant\","
+		  "\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\","
+		  "\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
+		  "\"a\",\"content\":\"1\"}", "\"seed\":1" },
+	};
+	struct rt_error err;
+	struct rt_request q;
+	struct rt_codec c;
+	char more[256];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+		open_codec(&c, rows[i].chat, rows[i].form);
+		snprintf(more, sizeof more, ",%s,\"guided_choice\":[\"a\"]",
+			 rows[i].more);
+		read_request(&c, rows[i].messages, more, &q, &err);
+		assert_string_equal(err.message, "");
+		assert_non_null(q.grammar);
+		assert_null(q.reasoning);
+		rt_request_release(&q);
+		rt_codec_close(&c);
+	}
+}
+
 /* Calls are in what is said, and in no thought. */
 static void
 test_calls(void **state)
@@ -608,6 +643,7 @@ main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_guided),
+		cmocka_unit_test(test_guided_at_once),
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_special_tokens),
 	};
