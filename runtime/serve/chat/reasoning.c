@@ -12,7 +12,8 @@ static const struct rt_reasoning forms[] = {
 	{ .name = "deepseek-r1", .open = "<think>", .close = "</think>",
 	  .opened = "<think>\n", .closed = "<think>\n\n</think>\n\n",
 	  .prompt_opens = true, .by_default = true },
-	{ .name = "deepseek-v3.1", .open = "<think>", .close = "</think>",
+	{ .name = "deepseek-v3.1", .in_vllm = "deepseek-v3",
+	  .open = "<think>", .close = "</think>",
 	  .opened = "<think>", .closed = "</think>", .prompt_opens = true },
 	{ .name = "qwen3", .open = "<think>", .close = "</think>",
 	  .opened = "<think>\n", .closed = "<think>\n\n</think>\n\n",
@@ -20,8 +21,8 @@ static const struct rt_reasoning forms[] = {
 	/* Magistral, which is told to think by the system's message */
 	{ .name = "mistral", .open = "[THINK]", .close = "[/THINK]",
 	  .opened = "[THINK]", .closed = "", .by_default = true },
-	{ .name = "gpt-oss", .channels = true, .opened = "",
-	  .by_default = true },
+	{ .name = "gpt-oss", .in_vllm = "openai-gptoss", .channels = true,
+	  .opened = "", .by_default = true },
 };
 
 static bool
@@ -40,7 +41,8 @@ rt_reasoning_named(const char *name, struct rt_error *err)
 	size_t i;
 
 	for (i = 0; i < sizeof forms / sizeof *forms; i++) {
-		if (is_named(forms[i].name, name)) {
+		if (is_named(forms[i].name, name) ||
+		    (forms[i].in_vllm && is_named(forms[i].in_vllm, name))) {
 			return &forms[i];
 		}
 	}

@@ -11,6 +11,7 @@
 
 struct rt_reasoning {
 	const char *name;
+	const char *in_vllm;	/* its name there; NULL: the same */
 	/* Messages of the answer are on channels, of which `final` is what it
 	 * says.  Else thoughts are between two marks, and come first. */
 	bool channels;
@@ -24,8 +25,8 @@ struct rt_reasoning {
 	bool keeps;
 };
 
-/* The form of that name, in which - and _ are the same; or NULL, and err lists
- * all. */
+/* The form of that name, here or in vLLM, in which - and _ are the same; or
+ * NULL, and err lists all. */
 const struct rt_reasoning *rt_reasoning_named(const char *name,
 					      struct rt_error *err);
 /* Whether a special token is a part of what tells thoughts apart. */

@@ -97,6 +97,11 @@ test_texts(void **state)
 			rt_reasoned_free(x);
 		}
 	}
+	/* as vLLM calls them */
+	assert_string_equal(rt_reasoning_named("openai_gptoss", &err)->name,
+			    "gpt-oss");
+	assert_string_equal(rt_reasoning_named("deepseek_v3", &err)->name,
+			    "deepseek-v3.1");
 	assert_null(rt_reasoning_named("deepseek", &err));
 	assert_string_equal(err.message, "there is no form of reasoning "
 		"'deepseek': deepseek-r1, deepseek-v3.1, qwen3, mistral and "
@@ -471,7 +476,8 @@ test_guided_at_once(void **state)
 	static const struct {
 		const char *chat, *form, *messages, *more;
 	} rows[] = {
-		{ "mistral", "mistral", USER, "\"reasoning_effort\":\"none\"" },
+		{ "mistral", "mistral", USER,
+		  "\"reasoning_effort\":\"none\"" },
 		{ "chatml", "qwen3", USER, "\"add_generation_prompt\":false" },
 		{ "deepseek", "deepseek-r1", USER ",{\"role\":\"assistant\","
 		  "\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\","
