@@ -478,7 +478,8 @@ test_guided_at_once(void **state)
 	} rows[] = {
 		{ "mistral", "mistral", USER,
 		  "\"reasoning_effort\":\"none\"" },
-		{ "chatml", "qwen3", USER, "\"add_generation_prompt\":false" },
+		{ "chatml", "qwen3", USER,
+		  "\"add_generation_prompt\":false" },
 		{ "deepseek", "deepseek-r1", USER ",{\"role\":\"assistant\","
 		  "\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\","
 		  "\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
