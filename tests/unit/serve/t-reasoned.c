@@ -482,8 +482,8 @@ test_guided_at_once(void **state)
 		  "\"add_generation_prompt\":false" },
 		{ "deepseek", "deepseek-r1", USER ",{\"role\":\"assistant\","
 		  "\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\","
-		  "\"arguments\":\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
-		  "\"a\",\"content\":\"1\"}", "\"seed\":1" },
+		  "\"arguments\":\"{}\"}}]},{\"role\":\"tool\","
+		  "\"tool_call_id\":\"a\",\"content\":\"1\"}", "\"seed\":1" },
 	};
 	struct rt_error err;
 	struct rt_request q;
