@@ -547,10 +547,31 @@ rt_options_in_order(const struct rt_options *o)
 	return strcmp(o->data_order, "file") == 0;
 }
 
+/* Whether clients can write it in JSON, and a line of text has it. */
+static bool
+is_name(const char *s)
+{
+	size_t left = strlen(s), n;
+	bool ok = left > 0;
+
+	while (ok && left > 0) {
+		n = rt_utf8_len((const unsigned char *)s, left);
+		ok = n > 0 && (unsigned char)*s >= ' ' && *s != 127;
+		s += n;
+		left -= n;
+	}
+	return ok;
+}
+
 enum rt_status
 rt_options_settle(struct rt_options *o, const struct rt_plan *p,
 		  struct rt_error *err)
 {
+	if (o->serve.model && !is_name(o->serve.model)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "--model-name is one "
+			       "line of text in UTF-8, not empty, that clients "
+			       "can ask for");
+	}
 	if (o->command == RT_SERVE && !o->help && o->timeout_s < 20) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "--timeout of a "
 			       "server is at least 20 seconds: ranks may wait "

@@ -186,6 +186,32 @@ refusal(const char *line)
 	return err.message;
 }
 
+/* A name of a model is a text that a client can write. */
+static void
+test_model_names(void **state)
+{
+	static const char *const wrong[] = { "", "a\001b", "a\177", "a\377",
+					     "\303" };
+	struct rt_error err = { .message = "" };
+	struct rt_plan p = { .steps = 0 };
+	struct rt_options o;
+	char line[64];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		snprintf(line, sizeof line, "serve --checkpoint c "
+			 "--model-name=%s", wrong[i]);
+		assert_string_equal(refusal(line), "--model-name is one line "
+			"of text in UTF-8, not empty, that clients can ask "
+			"for");
+	}
+	o = options("serve --checkpoint c --model-name=org/a:\303\251\"");
+	assert_int_equal(rt_options_settle(&o, &p, &err), RT_OK);
+	assert_string_equal(o.serve.model, "org/a:\303\251\"");
+	rt_options_release(&o);
+}
+
 static void
 test_options(void **state)
 {
@@ -370,6 +396,7 @@ main(void)
 		cmocka_unit_test(test_json_text),
 		cmocka_unit_test(test_crc),
 		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_model_names),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_steps),
