@@ -30,8 +30,9 @@ cost_full_load(double prompt, double output, double positions, double keys)
 					 keys / positions)), 1);
 		return l;
 	}
+	positions = fmin(positions, keys);
 	l.prompts = fmax(floor(positions / prompt), 1);
-	each = fmax(floor(fmin(positions, keys) / l.prompts), 1);
+	each = floor(positions / l.prompts);
 	l.chunk = each * l.prompts;
 	l.before = floor(fmin(fmax(prompt - each, 0) / 2,
 			      keys / l.prompts - each));

@@ -253,7 +253,20 @@ test_cache(void **state)
 	}
 }
 
-/* Full steps have whole positions, and no more keys than the step. */
+/* Full steps have whole positions, and no more keys than the step, however
+ * short prompts are. */
+static void
+check_full(double prompt, double tokens, double keys)
+{
+	struct cost_load l = cost_full_load(prompt, OUTPUT, tokens, keys);
+
+	assert_true(l.decoding + l.chunk <= tokens);
+	assert_true(cost_step_keys(&l, 1) <= keys);
+	assert_true(l.decoding * l.chunk == 0 && l.decoding + l.chunk > 0);
+	assert_true(l.before == floor(l.before) && l.before >= 0 &&
+		    l.keys == floor(l.keys));
+}
+
 static void
 test_full(void **state)
 {
@@ -262,17 +275,9 @@ test_full(void **state)
 	(void)state;
 	for (tokens = 1; tokens < 3000; tokens += 7) {
 		for (keys = 128; keys < 9000; keys *= 2) {
-			struct cost_load l = cost_full_load(PROMPT, OUTPUT,
-							    tokens, keys);
-
-			assert_true(l.decoding + l.chunk <= tokens ||
-				    l.chunk == l.prompts);
-			assert_true(cost_step_keys(&l, 1) <=
-				    fmax(keys, tokens));
-			assert_true(l.decoding * l.chunk == 0 &&
-				    l.decoding + l.chunk > 0);
-			assert_true(l.before == floor(l.before) &&
-				    l.before >= 0 && l.keys == floor(l.keys));
+			check_full(PROMPT, tokens, keys);
+			check_full(1, tokens, keys);
+			check_full(3, tokens, keys);
 		}
 	}
 }
