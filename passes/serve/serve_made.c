@@ -35,9 +35,25 @@ serve_holds_best(const struct serve_made *x)
 	       x->keys >= x->needs_keys;
 }
 
+/* Positions of prompts beside n sequences: as many as a step's other positions,
+ * logits and keys are for, of one prompt whatever keys there are. */
+static double
+chunk_beside(const struct serve_asked *q, const struct serve_made *x, double n)
+{
+	struct cost_load l = serve_load_of(q, n, 0);
+	double prompts = fmax(x->rows - n, 1) * q->prompt;
+	double chunk = fmin(x->tokens - n, prompts);
+
+	if (chunk > q->prompt) {
+		chunk = fmax(fmin(chunk, x->keys - cost_step_keys(&l, 1)),
+			     q->prompt);
+	}
+	return fmax(chunk, 1);
+}
+
 /*
  * The most sequences that steps hold beside a prompt, and with whose prompts
- * they keep up: a step's other positions are of prompts.
+ * they keep up; 1 at least.
  */
 static double
 most_held(const struct serve_asked *q, const struct serve_made *x)
@@ -45,14 +61,27 @@ most_held(const struct serve_asked *q, const struct serve_made *x)
 	double n = fmin(x->tokens, x->rows) - 1;
 
 	for (; n > 1; n--) {
-		struct cost_load l = serve_load_of(q, n, x->tokens - n);
+		double chunk = chunk_beside(q, x, n);
+		struct cost_load l = serve_load_of(q, n, chunk);
 
 		if (cost_step_keys(&l, 1) <= x->keys &&
-		    n * q->prompt / q->output <= l.chunk) {
+		    n * q->prompt / q->output <= chunk) {
 			break;
 		}
 	}
 	return fmax(n, 1);
+}
+
+/* Where steps do not keep up even with the prompts of one sequence, each step
+ * has a chunk, and no more tokens come than prompts are read for. */
+static void
+bound_by_prompts(struct serve_plan *x)
+{
+	if (x->mixed > 1) {
+		x->tpot_us = (double)x->split.pp * x->mixed_us;
+		x->tokens_s = (double)x->split.replicas * x->sequences * 1e6 /
+			      (x->mixed * x->tpot_us);
+	}
 }
 
 void
@@ -74,5 +103,6 @@ serve_price_made(const struct serve_answer_in *in, struct arena *a,
 	p.split.replicas = split.replicas;
 	n = fmin(most_held(in->asked, m),
 		 fmax(floor(x->best.sequences / pp), 1));
-	serve_plan_of(in, &p, n * pp, fmax(m->tokens - n, 1), &m->own);
+	serve_plan_of(in, &p, n * pp, chunk_beside(in->asked, m, n), &m->own);
+	bound_by_prompts(&m->own);
 }

@@ -311,6 +311,49 @@ test_made(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* What steps of default size bring of requests of such lengths, in *x, and what
+ * is in one. */
+static struct cost_load
+made_load(double prompt, double output, struct serve_answer *x)
+{
+	struct served s;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+		.asked = &s.asked, .pins = { .split = { .tp = 1, .pp = 2,
+							.replicas = 1 } } };
+	struct cost_load l;
+
+	open_model(&s, MODEL(GQA(""), DENSE));
+	s.asked.prompt = prompt;
+	s.asked.output = output;
+	serve_search(&in, &s.c.perm, x);
+	x->program = (struct serve_made){ .tokens = 64, .rows = 16,
+					  .keys = 4096 };
+	serve_price_made(&in, &s.c.perm, x);
+	l = serve_load_of(&s.asked, x->program.own.sequences / 2,
+			  x->program.own.chunk);
+	ir_ctx_release(&s.c);
+	return l;
+}
+
+/* Of short prompts a step has many, each with logits of its own; and no more
+ * answers end than prompts are read. */
+static void
+test_made_prompts(void **state)
+{
+	struct serve_answer x;
+	const struct serve_plan *own = &x.program.own;
+	struct cost_load l = made_load(2, 60, &x);
+
+	(void)state;
+	assert_true(l.decoding > 1 && l.decoding + l.chunk <= 64);
+	assert_true(l.decoding + l.prompts <= 16);
+	assert_true(cost_step_keys(&l, 1) <= 4096);
+	l = made_load(800, 2, &x);
+	assert_true(l.decoding == 1 && l.decoding + l.chunk == 64);
+	assert_true(own->tokens_s * own->mixed_us * 800 / 2 <
+		    1e6 * own->chunk * 1.000001);
+}
+
 /* Chunks of a prompt are in as many batches, which follow each other in the
  * stages: at a load a prompt has its token no sooner than alone, and what
  * requests wait for it is what the plan says. */
@@ -346,6 +389,7 @@ main(void)
 		cmocka_unit_test(test_epilogues),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_made),
+		cmocka_unit_test(test_made_prompts),
 		cmocka_unit_test(test_chunks)
 	};
 
