@@ -166,7 +166,9 @@ names_final(const char *head, size_t n)
 	for (i = 0; i + len <= n; i++) {
 		if (memcmp(head + i, mark, sizeof mark - 1) == 0) {
 			return memcmp(head + i + sizeof mark - 1, name,
-				      sizeof name - 1) == 0;
+				      sizeof name - 1) == 0 &&
+			       (i + len == n || head[i + len] == ' ' ||
+				head[i + len] == '<');
 		}
 	}
 	return false;

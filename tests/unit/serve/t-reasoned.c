@@ -51,6 +51,8 @@ static const struct {
 	  NEXT("final <|constrain|>json") "{}", "A\nB", "{}" },
 	{ "gpt-oss", false, CHANNEL("analysis") "cut <|en", "cut <|en", "" },
 	{ "gpt-oss", false, CHANNEL("final") "At once.", "", "At once." },
+	{ "gpt-oss", false, CHANNEL("finals") "Not at once.", "Not at once.",
+	  "" },
 	{ "gpt-oss", false, "No head.", "", "No head." },
 	{ "gpt-oss", false, "<b>No</b> head.", "", "<b>No</b> head." },
 	{ "gpt-oss", false, "<", "", "<" },
