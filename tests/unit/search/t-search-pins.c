@@ -186,6 +186,24 @@ test_interleaved(void **state)
 
 /* ---- clusters with little memory ---- */
 
+/* The best with any of these pins. */
+static double
+best_of(const struct ir_module *m, const struct target *t,
+	const char *const *pins, size_t n, const char **which)
+{
+	double best = INFINITY, us;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		us = found(m, t, pins[i]);
+		if (us > 0 && us < best) {
+			best = us;
+			*which = pins[i];
+		}
+	}
+	return best;
+}
+
 static double
 best_of_all(const struct ir_module *m, const struct target *t,
 	    const char **which)
@@ -199,17 +217,8 @@ best_of_all(const struct ir_module *m, const struct target *t,
 		"microbatch=2", "microbatch=4", "zero=3,microbatch=2",
 		"tp=1", "tp=2", "pp=2", "sequence=off"
 	};
-	double best = INFINITY, us;
-	size_t i;
 
-	for (i = 0; i < sizeof pins / sizeof *pins; i++) {
-		us = found(m, t, pins[i]);
-		if (us > 0 && us < best) {
-			best = us;
-			*which = pins[i];
-		}
-	}
-	return best;
+	return best_of(m, t, pins, sizeof pins / sizeof *pins, which);
 }
 
 /* From all that the quickest plan holds to a fifth of that; by pins or not. */
@@ -275,6 +284,97 @@ test_drawn(void **state)
 		      (int)none);
 	assert_int_equal(slower + missed, 0);
 	assert_true(none < n);
+}
+
+/* ---- parameters on hosts and drives ---- */
+
+static const char *const streamed[] = {
+	"offload=optimizer+parameters",
+	"offload=optimizer+parameters,zero=0",
+	"offload=optimizer+parameters,zero=3",
+	"offload=optimizer+parameters+activations",
+	"offload=optimizer+parameters,offload_to=nvme",
+	"offload=optimizer+parameters,parameters_to=nvme",
+	"offload=optimizer+parameters,offload_to=nvme,parameters_to=nvme",
+	"offload=parameters", "zero=2", "pp=1", "pp=2", "tp=1", "tp=2",
+	"microbatch=1", "microbatch=2", "sequence=off"
+};
+
+/*
+ * Lowers memory until the answer has parameters on hosts; of every other
+ * cluster, hosts have little, too, so that some lie on drives.  False: nothing
+ * fits then.
+ */
+static bool
+draw_streams(const struct ir_module *m, struct target *t,
+	     struct search_found *f)
+{
+	struct target_device *d = &t->groups.at[0].device;
+	bool drives = draw(2);
+	double part;
+
+	d->reserve_bytes = 0;
+	*f = search(m, t, "");
+	d->memory_bytes = (double)f->bytes;
+	for (part = .9; f->step_us > 0 &&
+	     !(f->plan.offload & PLAN_OFFLOAD_PARAMS); part -= .1) {
+		d->memory_bytes *= part;
+		d->host_memory_bytes = drives ? d->memory_bytes
+					      : d->host_memory_bytes;
+		*f = search(m, t, "");
+	}
+	return f->step_us > 0;
+}
+
+/* None that is pinned so is quicker than the answer, which has parameters on
+ * hosts, nor fits where nothing is found. */
+static void
+test_streamed(void **state)
+{
+	static const char *const clusters[] = { "h100x1", "h100x2", "h100x4",
+						"a100x2x2" };
+	int64_t asked = env("SEARCH_PLANS", 0), all = asked ? asked : 8;
+	int64_t n = 0, i;
+	int some = 0, drives = 0;
+	uint64_t was = seed;
+
+	(void)state;
+	for (i = 0; i < all; i++, seed++) {
+		struct search_found f;
+		struct ir_module *m;
+		struct target t;
+		struct ir_ctx c;
+		const char *pin = "";
+		char text[4096];
+		double best;
+
+		if (!asked && !t_today((uint64_t)i, 4)) {
+			continue;
+		}
+		n++;
+		drawn = 0;
+		snprintf(text, sizeof text, draw(3) ? drawn_dense
+			 : drawn_experts, 512u << draw(2), 1024u << draw(2),
+			 64u << draw(2), 8u << draw(2), 3 + draw(6));
+		ir_ctx_init(&c, NULL);
+		m = trained(&c, text);
+		t = target(&c, clusters[draw(4)]);
+		some += draw_streams(m, &t, &f);
+		drives += f.step_us > 0 && plan_on_drives(f.plan.offload);
+		best = best_of(m, &t, streamed,
+			       sizeof streamed / sizeof *streamed, &pin);
+		print_message("seed %d, %s, %.0f bytes: %.3f, with %s %.3f\n",
+			      (int)seed, t.name,
+			      t.groups.at[0].device.memory_bytes, f.step_us,
+			      pin, best);
+		assert_true(f.step_us > 0 ? f.step_us <= best * (1 + 1e-6)
+					  : isinf(best));
+		ir_ctx_release(&c);
+	}
+	print_message("%d have parameters on hosts, %d of these some on "
+		      "drives\n", some, drives);
+	assert_true(2 * some >= n);
+	seed = was;
 }
 
 /*
@@ -410,6 +510,7 @@ main(void)
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_interleaved),
 		cmocka_unit_test(test_drawn),
+		cmocka_unit_test(test_streamed),
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_context),
 		cmocka_unit_test(test_zero),
