@@ -181,12 +181,12 @@ print_program(const struct serve_made *x, struct buf *out)
 			   x->cache / 1e9);
 	}
 	if (x->tokens > 0 && !serve_holds_best(x)) {
-		buf_printf(out, "           which hold %.0f sequence%s: %.0f "
+		buf_printf(out, "           which hold %.0f sequence%s: %s "
 			   "tokens/s out, %.2f ms for each;\n"
 			   "           the batch above needs "
 			   "tokens=%.0f,rows=%.0f,keys=%.0f\n",
 			   x->own.sequences, x->own.sequences == 1 ? "" : "s",
-			   x->own.tokens_s,
+			   serve_rate_text(x->own.tokens_s, 0, out->arena),
 			   x->own.tpot_us / 1e3, x->needs_tokens,
 			   x->needs_rows, x->needs_keys);
 	}

@@ -354,6 +354,29 @@ test_made_prompts(void **state)
 		    1e6 * own->chunk * 1.000001);
 }
 
+/* What a slow program brings is printed in full, too. */
+static void
+test_made_slow(void **state)
+{
+	struct served s;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+		.asked = &s.asked };
+	struct serve_answer x;
+	struct buf out;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	serve_search(&in, &s.c.perm, &x);
+	x.program = (struct serve_made){ .tokens = 64, .rows = 16,
+					 .keys = 4096 };
+	serve_price_made(&in, &s.c.perm, &x);
+	x.program.own.tokens_s = 0.125;
+	buf_init(&out, &s.c.perm);
+	serve_print(&in, &x, &out);
+	assert_non_null(strstr(buf_text(&out), ": 0.12 tokens/s out, "));
+	ir_ctx_release(&s.c);
+}
+
 /* Chunks of a prompt are in as many batches, which follow each other in the
  * stages: at a load a prompt has its token no sooner than alone, and what
  * requests wait for it is what the plan says. */
@@ -390,6 +413,7 @@ main(void)
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_made),
 		cmocka_unit_test(test_made_prompts),
+		cmocka_unit_test(test_made_slow),
 		cmocka_unit_test(test_chunks)
 	};
 
