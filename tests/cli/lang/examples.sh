@@ -47,7 +47,7 @@ END
 # What fits one GPU has an answer for it.
 for name in gpt-block gpt2-124m gpt2-xl llama-3.2-1b gpt-bytes tiny-dense \
 	tiny-moe; do
-	run -w --target h100x1 "$examples/$name.llm" -o a.txt
+	run -w --target h100x1 "$examples/$name.llm"
 done
 
 set -- "$examples"/*.llm
