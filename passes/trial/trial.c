@@ -137,7 +137,8 @@ trial_plan(const struct trial *x, struct plan *p)
 
 /*
  * What ways between those of the stages and the next quicker ones may save of
- * the step, if what is on a front between two ways takes no less than both.
+ * the step, if what is on a front between two ways takes no less than the
+ * quicker one.
  */
 static double
 between_us(const struct trial *x)

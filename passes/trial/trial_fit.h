@@ -37,8 +37,8 @@ struct trial_rank {
 	/* bytes of ways are of the programs of the plan's lengths, which are
 	 * made; else of those for one sequence */
 	bool made;
-	/* of more than two stages a choice with its bound will do, which need
-	 * not be the best: see trial_choose */
+	/* of more than two stages the first choice that is met will do, if it
+	 * fits, with left_us beside the bound; it need not be the best */
 	bool rough;
 	double taken;		/* see trial_choose */
 	/* no ways of more than two stages fit, by f->made: found by a choice
