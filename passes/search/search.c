@@ -180,7 +180,7 @@ widen(struct search *s, uint32_t i)
 
 /*
  * Plans that come close to the best, and do not fit with the quickest way to
- * recompute, are looked at again with ways between those that they take and the
+ * recompute, are tried again with ways between those that they take and the
  * next.  Which plans these are is an order, not a proof.
  */
 static void

@@ -49,6 +49,8 @@ struct search_close {
 
 struct search_ahead;
 
+/* A search: its walks set this, and the plans that they try read it and add to
+ * what is found. */
 struct search {
 	const struct search_options *o;
 	struct search_report *out;
@@ -64,7 +66,8 @@ struct search {
 	VEC(struct search_unfit) unfit;
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
-	/* plans that recompute and come near the best; in no order */
+	/* plans that recompute, and may be the best with more ways to do so;
+	 * in no order */
 	VEC(struct search_close) close;
 	struct pass_ahead made;		/* programs of the best settled plan */
 	double open_us;		/* least bound of plans not looked at */
