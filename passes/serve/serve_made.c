@@ -103,6 +103,7 @@ serve_price_made(const struct serve_answer_in *in, struct arena *a,
 	p.split.replicas = split.replicas;
 	n = fmin(most_held(in->asked, m),
 		 fmax(floor(x->best.sequences / pp), 1));
-	serve_plan_of(in, &p, n * pp, chunk_beside(in->asked, m, n), &m->own);
+	serve_plan_of(in, &p, fmin(n * pp, x->best.sequences),
+		      chunk_beside(in->asked, m, n), &m->own);
 	bound_by_prompts(&m->own);
 }

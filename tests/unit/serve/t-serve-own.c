@@ -311,6 +311,29 @@ test_made(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Of fewer sequences than stages no program brings more than the answer has. */
+static void
+test_made_alone(void **state)
+{
+	struct served s;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+		.asked = &s.asked, .pins = { .split = { .tp = 1, .pp = 2,
+							.replicas = 1 },
+					     .sequences = 1 } };
+	struct serve_answer x;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	serve_search(&in, &s.c.perm, &x);
+	x.program = (struct serve_made){ .tokens = 16, .rows = 1,
+					 .keys = 128 };
+	serve_price_made(&in, &s.c.perm, &x);
+	assert_true(x.fits && !serve_holds_best(&x.program));
+	assert_true(x.program.own.sequences == 1);
+	assert_true(x.program.own.tokens_s <= x.best.tokens_s);
+	ir_ctx_release(&s.c);
+}
+
 /* What steps of default size bring of requests of such lengths, in *x, and what
  * is in one. */
 static struct cost_load
@@ -412,6 +435,7 @@ main(void)
 		cmocka_unit_test(test_epilogues),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_made),
+		cmocka_unit_test(test_made_alone),
 		cmocka_unit_test(test_made_prompts),
 		cmocka_unit_test(test_made_slow),
 		cmocka_unit_test(test_chunks)
