@@ -26,9 +26,11 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/autodiff.c \
 	%D%/bound/bound.c \
 	%D%/bound/bound.h \
+	%D%/bound/bound_bytes.c \
 	%D%/bound/bound_data.c \
 	%D%/bound/bound_degrees.c \
 	%D%/bound/bound_line.c \
+	%D%/bound/bound_link.c \
 	%D%/bound/bound_parts.h \
 	%D%/check/check.c \
 	%D%/check/check.h \
@@ -287,6 +289,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/trial/trial_host.c \
 	%D%/trial/trial_slow.c \
 	%D%/trial/trial_try.c \
+	%D%/trial/trial_kept.c \
 	%D%/trial/trial_ways.c \
 	%D%/weight_use.c \
 	%D%/weight_use.h \

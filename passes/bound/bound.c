@@ -95,6 +95,11 @@ add_list(struct bound *b, const struct pricing *p,
 
 		if (k->body) {
 			inner.times *= (double)k->body->count;
+			if (at.kind != SCHED_F) {
+				bound_add_link(b, p, k->body->region,
+					       inner.times,
+					       &b->link[at.piece]);
+			}
 			add_list(b, p, k->body, two->at.at[i].body, inner);
 		} else if (k->kind == KERNEL_CONTRACTION ||
 			   (k->kind == KERNEL_ATTENTION &&
@@ -125,6 +130,7 @@ bound_find_work(struct bound *b)
 	if (!piece_open_unsplit(b->pieces, &key, &t, &u)) {
 		return;
 	}
+	b->link = arena_alloc(&b->space->keep, PIECE_MAX * sizeof *b->link);
 	b->ties = u.weights > b->static_bytes[0] * (1 + PIECE_NEAR) +
 			      MEMORY_ALIGN * (double)b->space->nlayers;
 	for (i = 0; i < u.nstages; i++) {
@@ -140,6 +146,7 @@ bound_find_work(struct bound *b)
 			}
 		}
 	}
+	bound_sum_link(b);
 	arena_release(&b->space->tmp);
 }
 
@@ -407,44 +414,64 @@ bound_find_pieces(struct bound *b, const struct piece_key *key,
 	us->whole_us = piece_sum(b->space, us->all, 0, b->space->nlayers);
 }
 
-static double
-line_us(struct bound *b, const struct piece_key *key,
-	const struct space_plan *t, double comm)
+/*
+ * Whether t takes at least us if its parameters are on hosts: these kernels
+ * forward, and what crosses their link backward.
+ */
+static bool
+link_is_above(struct bound *b, const struct piece_key *key,
+	      const struct space_plan *t, const struct bound_pieces *kernels,
+	      double us)
 {
-	struct bound_pieces us;
+	struct bound_pieces link;
 
-	bound_find_pieces(b, key, t, comm, &us);
-	return bound_line_us(b, t, &us);
+	if (!(key->offload & PLAN_OFFLOAD_PARAMS) || !b->link) {
+		return false;
+	}
+	bound_find_link(b, key, t, kernels, &link);
+	return bound_line_is_above(b, t, &link, us);
 }
 
 bool
 bound_is_above(struct bound *b, const struct piece_key *key,
 		const struct space_plan *t, double us)
 {
+	double kernels_us = bound_kernels_us(b, key, t, us);
 	struct bound_pieces pieces;
 
-	us = bound_kernels_us(b, key, t, us);
-	if (us <= 0) {
+	if (kernels_us <= 0) {
 		return true;
 	}
 	bound_find_pieces(b, key, t, 1, &pieces);
-	return bound_line_is_above(b, t, &pieces, us);
+	return bound_line_is_above(b, t, &pieces, kernels_us) ||
+	       link_is_above(b, key, t, &pieces, us);
 }
 
 double
 bound_us(struct bound *b, const struct piece_key *key,
 		const struct space_plan *t)
 {
-	double us = line_us(b, key, t, 1);
+	struct bound_pieces pieces, link;
+	double us;
 
-	return us + bound_data_us(b, key, t, us);
+	bound_find_pieces(b, key, t, 1, &pieces);
+	us = bound_line_us(b, t, &pieces);
+	us += bound_data_us(b, key, t, us);
+	if (key->offload & PLAN_OFFLOAD_PARAMS && b->link) {
+		bound_find_link(b, key, t, &pieces, &link);
+		us = fmax(us, bound_line_us(b, t, &link));
+	}
+	return us;
 }
 
 double
 bound_guess_us(struct bound *b, const struct piece_key *key,
 		const struct space_plan *t)
 {
-	return line_us(b, key, t, 1 / shown(b));
+	struct bound_pieces pieces;
+
+	bound_find_pieces(b, key, t, 1 / shown(b), &pieces);
+	return bound_line_us(b, t, &pieces);
 }
 
 /* ---- of a placement ---- */
@@ -513,6 +540,7 @@ bound_placed_is_above(struct bound *b, const struct piece_key *key,
 	}
 	return bound_line_is_above(b, t, &pieces,
 				   bound_kernels_us(b, key, t, us)) ||
+	       link_is_above(b, key, t, &pieces, us) ||
 	       (key->zero > 1 &&
 		bound_find_placed(b, key, t, true, &pieces) &&
 		bound_line_is_above(b, t, &pieces,

@@ -18,6 +18,17 @@ struct bound_arithmetic;
 struct bound_axis;
 struct bound_spread;
 
+/* Parameters by which ranks hold the same: those of experts, and all others. */
+enum bound_group { BOUND_OTHERS, BOUND_EXPERTS, BOUND_NGROUPS };
+
+/*
+ * Bytes that backward of a layer reads and adds, which cross the host's link if
+ * parameters lie there: of the whole model's weights, and gradients.
+ */
+struct bound_link {
+	double weights[BOUND_NGROUPS], gradients[BOUND_NGROUPS];
+};
+
 struct bound {
 	struct space *space;
 	struct piece_store *pieces;
@@ -34,12 +45,29 @@ struct bound {
 	bool ties;
 	VEC(struct bound_rows) rows;	/* of gradients */
 	VEC(struct bound_work) work;	/* of an unsplit program */
+	struct bound_link *link;	/* by piece; NULL: nothing is known */
+	struct bound_link layers;	/* of all layers */
 	struct bound_degrees *of;	/* by space_degrees.nth */
 	/* results so far */
 	VEC(struct bound_arithmetic *) arithmetic;
 	VEC(struct bound_axis *) axes;
 	VEC(struct bound_spread *) spreads;	/* by number of stages */
 };
+
+/* ---- bound_bytes.c ----------------------------------------------------- */
+
+/*
+ * Lower bound of the bytes that a mean rank needs of weights, gradients and
+ * optimizer state, without those of `offload`.
+ */
+double bound_least_bytes(const struct bound *b, const struct space_degrees *g,
+			 int zero, uint32_t offload);
+/*
+ * Whether what lies on hosts, or on their drives, is more than all of them
+ * have.
+ */
+bool bound_is_above_hosts(const struct bound *b, const struct space_degrees *g,
+			  int zero, uint32_t offload);
 
 /* ---- bound_degrees.c --------------------------------------------------- */
 
@@ -59,12 +87,6 @@ double bound_degrees_us(const struct bound *b, const struct space_degrees *g);
  * order to look in.
  */
 uint32_t *bound_order(struct bound *b);
-/*
- * Lower bound of the bytes that a mean rank needs of weights, gradients and
- * optimizer state, without those of `offload`.
- */
-double bound_least_bytes(const struct bound *b, const struct space_degrees *g,
-			 int zero, uint32_t offload);
 
 /* ---- bound.c ----------------------------------------------------------- */
 

@@ -52,32 +52,6 @@ find_sums(struct bound *b)
 	return true;
 }
 
-/*
- * ZeRO splits a tensor among all ranks that hold it: ranks of dp and cp hold
- * the same tensors of experts, and ranks of ep, too, all others.
- */
-double
-bound_least_bytes(const struct bound *b, const struct space_degrees *g,
-		  int zero, uint32_t offload)
-{
-	double ranks = (double)(g->tp * g->pp), ep = (double)g->ep, least = 0;
-	int i;
-
-	for (i = 0; i < 3; i++) {	/* 2: states */
-		double all = b->static_bytes[i] / ranks;
-		double cut = zero >= 3 - i ? (double)(g->dp * g->cp) : 1;
-		double others = zero >= 3 - i ? cut * ep : 1;
-
-		if (offload & (i < 2 ? PLAN_OFFLOAD_PARAMS
-				     : PLAN_OFFLOAD_OPTIMIZER)) {
-			continue;
-		}
-		least += all * ((1 - b->expert_part) / others +
-				b->expert_part / (cut * ep));
-	}
-	return least;
-}
-
 /* As how many of the quickest devices g's ranks count. */
 static double
 worth(struct space *s, const struct space_degrees *g)
@@ -97,6 +71,23 @@ worth(struct space *s, const struct space_degrees *g)
 }
 
 /* ---- a guessed step ---- */
+
+/*
+ * Whether the states of a mean rank fit.  Parameters on hosts would make room
+ * for almost all, but few of these are quick, so guesses are without, unless
+ * that is pinned.
+ */
+static bool
+has_room(const struct bound *b, const struct space_degrees *g, int zero)
+{
+	const struct space *s = b->space;
+	uint32_t offload = space_may_offload(s);
+
+	if (!s->pinned[SPACE_PIN_OFFLOAD]) {
+		offload &= ~(uint32_t)PLAN_OFFLOAD_PARAMS;
+	}
+	return bound_least_bytes(b, g, zero, offload) <= g->capacity;
+}
 
 /*
  * Arithmetic that takes us and an exchange once a step, with the bubble of a
@@ -136,9 +127,7 @@ strict_us(const struct bound *b, const struct space_degrees *g)
 				 .zero = pinned ? s->base.zero : g->dp > 1 };
 	struct space_plan t = { .g = g, .microbatch = first_microbatch(s) };
 
-	while (!pinned && key.zero < 3 &&
-	       bound_least_bytes(b, g, key.zero, space_may_offload(s)) >
-	       g->capacity) {
+	while (!pinned && key.zero < 3 && !has_room(b, g, key.zero)) {
 		key.zero++;
 	}
 	t.nmicrobatches = space_microbatches(s, g, t.microbatch);
@@ -188,6 +177,7 @@ bound_degrees_us(const struct bound *b, const struct space_degrees *g)
 /* ---- the order ---- */
 
 struct guessed {
+	bool has_room;
 	double us;
 	const struct space_degrees *g;
 };
@@ -218,7 +208,16 @@ by_guess(const void *a, const void *b)
 {
 	const struct guessed *x = a, *y = b;
 
+	if (x->has_room != y->has_room) {
+		return x->has_room ? -1 : 1;
+	}
 	return x->us < y->us ? -1 : x->us > y->us ? 1 : by_degrees(x->g, y->g);
+}
+
+static int
+strictest(const struct space *s)
+{
+	return s->pinned[SPACE_PIN_ZERO] ? s->base.zero : 3;
 }
 
 /* Raises the guess to that of the pipeline, for degrees that may fit. */
@@ -230,10 +229,8 @@ guess_pipeline(struct bound *b, const struct space_degrees *g)
 	struct bound_degrees *x = &b->of[g->nth];
 	struct space_plan t = { .g = g, .sched = sched_find("1f1b"),
 				.microbatch = first_microbatch(s) };
-	int zero = s->pinned[SPACE_PIN_ZERO] ? s->base.zero : 3;
 
-	if (bound_least_bytes(b, g, zero, space_may_offload(s)) >
-	    g->capacity) {
+	if (!has_room(b, g, strictest(s))) {
 		return;
 	}
 	t.nmicrobatches = space_microbatches(s, g, t.microbatch);
@@ -255,6 +252,7 @@ bound_order(struct bound *b)
 	for (i = 0; i < n; i++) {
 		guess_pipeline(b, &s->degrees.at[i]);
 		at[i].us = b->of[i].guess_us;
+		at[i].has_room = has_room(b, &s->degrees.at[i], strictest(s));
 		at[i].g = &s->degrees.at[i];
 	}
 	if (n) {

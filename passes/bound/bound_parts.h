@@ -16,9 +16,6 @@ struct bound_pieces {
 	double whole_us;
 };
 
-/* Parameters by which ranks hold the same: those of experts, and all others. */
-enum bound_group { BOUND_OTHERS, BOUND_EXPERTS, BOUND_NGROUPS };
-
 /*
  * Lower bounds of a mean rank's time of exchange among data ranks of one group
  * of parameters.
@@ -118,6 +115,19 @@ bool bound_find_placed(struct bound *b, const struct piece_key *key,
 double bound_guess_us(struct bound *b, const struct piece_key *key,
 		      const struct space_plan *t);
 
+/* ---- bound_bytes.c ----------------------------------------------------- */
+
+/*
+ * The part that a mean rank has of what ranks of tp and pp split: ranks of dp
+ * and cp hold the same tensors of experts, and ranks of ep, too, all others;
+ * `cut`: ZeRO splits a tensor among all that hold it.
+ */
+double bound_part_of(const struct space_degrees *g, enum bound_group group,
+		     bool cut);
+/* Lower bound of what all ranks have on hosts, or on their drives. */
+double bound_host_bytes(const struct bound *b, const struct space_degrees *g,
+			int zero, uint32_t offload, bool drives);
+
 /* ---- bound_line.c ------------------------------------------------------ */
 
 /* Whether the pipeline takes at least us with any layers by stage. */
@@ -126,6 +136,23 @@ bool bound_line_is_above(struct bound *b, const struct space_plan *t,
 /* The largest us for which bound_line_is_above holds. */
 double bound_line_us(struct bound *b, const struct space_plan *t,
 		     const struct bound_pieces *x);
+
+/* ---- bound_link.c ------------------------------------------------------ */
+
+/* Adds what a list of backward has on the link, `times` in its piece. */
+void bound_add_link(struct bound *b, const struct pricing *p, region_id r,
+		    double times, struct bound_link *to);
+/* Sets b->layers. */
+void bound_sum_link(struct bound *b);
+/*
+ * Sets the times of pieces in which kernels of backward take nothing, but what
+ * they read and add crosses the link of hosts that have the parameters, as
+ * the key's `offload` says.
+ */
+void bound_find_link(struct bound *b, const struct piece_key *key,
+		     const struct space_plan *t,
+		     const struct bound_pieces *kernels,
+		     struct bound_pieces *us);
 
 /* ---- bound_data.c ------------------------------------------------------ */
 

@@ -4,6 +4,7 @@
  */
 #include "passes/kernels/kernels.h"
 #include "passes/pieces/piece_parts.h"
+#include "passes/recompute/pareto_front.h"
 
 #include <math.h>
 
@@ -72,6 +73,17 @@ grown_bytes(const struct piece_sharding *w, const struct memory_buffer *b)
 	return x;
 }
 
+/*
+ * Whether layers save it with any way to recompute.  Rows that go to experts
+ * are not as many for each sequence, so they count as if they were dropped.
+ */
+static bool
+is_always_kept(const struct ir_module *m, const struct memory_buffer *b)
+{
+	return b->span < MEMORY_TOP && b->value &&
+	       !recompute_can(m, b->value) && !ir_type(m, b->value)->routed;
+}
+
 /* Adds a buffer of saves; `layers`: those that have it, or 1. */
 static void
 add_save(const struct piece_sharding *w, const struct memory_buffer *b,
@@ -87,6 +99,9 @@ add_save(const struct piece_sharding *w, const struct memory_buffer *b,
 	}
 	to->grows[b->span] += grown.grows / layers;
 	to->stays[b->span] += grown.stays / layers;
+	if (is_always_kept(w->m, b)) {
+		to->kept[b->span] += grown.grows / layers;
+	}
 }
 
 /* Adds what is saved from forward to backward; of layers, the share of one. */

@@ -254,6 +254,13 @@ piece_extra_us(const struct space *s, const struct piece_choice *c,
 }
 
 double
+piece_each_us(const struct space *s, const struct piece_choice *c,
+	      uint32_t kind, int64_t lo, int64_t hi)
+{
+	return per_layer(s, c->each_us[kind], lo, hi);
+}
+
+double
 piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 		  uint32_t span, int64_t lo, int64_t hi)
 {
@@ -297,6 +304,20 @@ piece_least_bytes(const struct space *s, const struct piece_choice *c,
 			out->temp = fmax(out->temp, c->inside_stays[k] +
 					 sequences * c->inside_grows[k]);
 		}
+	}
+}
+
+void
+piece_kept_bytes(const struct space *s, const struct piece_kept *x, int64_t lo,
+		 int64_t hi, bool solo, double sequences,
+		 double slot[SPACE_NSPANS])
+{
+	uint32_t k;
+
+	lo += lo == 0 && !solo;
+	hi -= hi == s->nlayers && !solo;
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		slot[k] = sequences * per_layer(s, x->bytes[k], lo, hi);
 	}
 }
 

@@ -44,6 +44,9 @@ subtract(struct piece_choice *x, const struct piece_choice *y)
 
 	for (k = 0; k < SPACE_MAX_KINDS; k++) {
 		x->extra_us[k] -= y->extra_us[k];
+		for (i = 0; i < SCHED_NKINDS; i++) {
+			x->each_us[i][k] -= y->each_us[i][k];
+		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			x->less[i][k] -= y->less[i][k];
 		}
@@ -150,8 +153,9 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 		double n = w->key.solo ? (double)s->space->nlayers : 1;
 
 		for (i = 0; i < SCHED_NKINDS; i++) {
-			to->extra_us[k] += price_shown_us(s->space->traits,
-							  &fn[p][i]) / n;
+			to->each_us[i][k] = price_shown_us(s->space->traits,
+							   &fn[p][i]) / n;
+			to->extra_us[k] += to->each_us[i][k];
 		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			to->less[i][k] -= b->slot[i] / n;
@@ -165,6 +169,30 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 		to->sends_grow[0][k] = b->sends_grow[0];
 		to->sends_grow[1][k] = b->sends_grow[1];
 		to->temp = fmax(to->temp, b->temp);
+	}
+}
+
+/*
+ * Ways add saves, and remove those that can be recomputed: all others are in
+ * the program of any way as they are in the one as pinned.
+ */
+void
+piece_find_kept(struct piece_store *s, const struct piece_key *key,
+		const struct space_plan *t, struct piece_kept *to)
+{
+	struct piece_sharding *w = piece_sharding_of(s, key, t);
+	uint32_t k, i;
+
+	memset(to, 0, sizeof *to);
+	for (k = 0; k < s->space->nkinds && piece_measure_sharding(s, w); k++) {
+		const struct piece_bytes *b =
+			&w->bytes[piece_of_kind(s, w->on, k)];
+		double n = key->solo ? (double)s->space->nlayers : 1;
+
+		n *= (double)w->at.microbatch;
+		for (i = 0; i < SPACE_NSPANS; i++) {
+			to->bytes[i][k] = b->kept[i] / n;
+		}
 	}
 }
 

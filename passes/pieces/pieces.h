@@ -66,6 +66,8 @@ struct piece_bytes {
 	 */
 	double grows[MEMORY_NSPANS], stays[MEMORY_NSPANS];
 	double inside_grows, inside_stays, sends_grow[2];
+	/* of slots, of what is of sequences: what no way to recompute drops */
+	double kept[SPACE_NSPANS];
 	/* temporary: the most that are alive at once in a function */
 	double temp;
 	/* the same without what iterations of layers carry to the next */
@@ -92,6 +94,7 @@ struct piece_choice {
 	const char *words;	/* `recompute` of the plan */
 	uint32_t nth;		/* piece_key.choice */
 	double extra_us[SPACE_MAX_KINDS];
+	double each_us[SCHED_NKINDS][SPACE_MAX_KINDS];	/* by function */
 	/* bytes that a slot shrinks */
 	double less[SPACE_NSPANS][SPACE_MAX_KINDS];
 	/* at least what its pieces have: see piece_bytes */
@@ -147,6 +150,14 @@ piece_fn(const struct piece_prices *x, uint32_t piece, uint32_t kind)
 struct piece_colls {
 	struct price_least layer[SPACE_MAX_KINDS][2];
 	bool nests[SPACE_MAX_KINDS];	/* its layers have repeats inside */
+};
+
+/*
+ * What the slots of a layer of each kind have at least for each sequence, with
+ * any way to recompute.
+ */
+struct piece_kept {
+	double bytes[SPACE_NSPANS][SPACE_MAX_KINDS];
 };
 
 /* A transfer from a stage to the next, of a pipeline of so many ranks. */
@@ -335,6 +346,9 @@ void piece_borrow(struct piece_store *s, struct piece_placed *const *of,
 
 /* ---- piece_ways.c ------------------------------------------------------ */
 
+/* Sets what layers keep at least with any way to recompute. */
+void piece_find_kept(struct piece_store *s, const struct piece_key *key,
+		     const struct space_plan *t, struct piece_kept *to);
 /*
  * The ways to recompute of a key's placement, priced for one sequence.  The
  * first is the quickest.  As pinned, there is one.  NULL: passes refuse the
@@ -382,10 +396,13 @@ void piece_stage_bytes(const struct space *s, const struct piece_cost *c,
 		       int64_t lo, int64_t hi, struct piece_bytes *out);
 /*
  * Effects of a choice on layers [lo, hi), of one sequence: the time that it
- * adds, and the bytes by which it makes a slot of a span smaller.
+ * adds, in all functions or in one, and the bytes by which it makes a slot of
+ * a span smaller.
  */
 double piece_extra_us(const struct space *s, const struct piece_choice *c,
 		      int64_t lo, int64_t hi);
+double piece_each_us(const struct space *s, const struct piece_choice *c,
+		     uint32_t kind, int64_t lo, int64_t hi);
 double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 			 uint32_t span, int64_t lo, int64_t hi);
 /*
@@ -397,6 +414,13 @@ double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 void piece_least_bytes(const struct space *s, const struct piece_choice *c,
 		       int64_t lo, int64_t hi, bool solo, double sequences,
 		       struct piece_bytes *out);
+/*
+ * At least what slots of layers [lo, hi) have with any way, of so many
+ * sequences; the first and the last layer count nothing, as above.
+ */
+void piece_kept_bytes(const struct space *s, const struct piece_kept *x,
+		      int64_t lo, int64_t hi, bool solo, double sequences,
+		      double slot[SPACE_NSPANS]);
 /*
  * At least what the saves of forward take on the link to the host, if they lie
  * there.

@@ -349,6 +349,12 @@ struct cost_group price_group(const struct ranks *r,
  */
 double price_host_us(const struct pricing *p, const struct kernel *k);
 /*
+ * The weight that a node reads, or the gradient that it adds to a sum, if it is
+ * of layers: then it may lie on the host; 0: neither.
+ */
+value_id price_param(const struct ir_module *m, const struct ir_node *n);
+value_id price_added(const struct ir_module *m, const struct ir_node *n);
+/*
  * Adds how long what one iteration of a list reads and writes of saves, weights
  * and gradients is on its way if it lies on the host: whether it does is read
  * by price_run.

@@ -216,6 +216,18 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 		    all.drives > 0 ? all.drives / d->nvme_bytes_us : 0);
 }
 
+value_id
+price_param(const struct ir_module *m, const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_PARAM) && is_in_layers(m, n) ? n->result : 0;
+}
+
+value_id
+price_added(const struct ir_module *m, const struct ir_node *n)
+{
+	return price_adds(n) && is_in_layers(m, n) ? ir_args(m, n)[0] : 0;
+}
+
 /*
  * Weights come in.  Sums of gradients come in and go back; those of the only
  * microbatch just go.
@@ -223,13 +235,10 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 static double
 param_bytes(const struct pricing *p, const struct ir_node *n)
 {
-	if (ir_is(n->op, IRF_PARAM)) {
-		return is_in_layers(p->m, n) ? kernel_bytes(p->m, n->result)
-					     : 0;
-	}
-	return price_adds(n) && is_in_layers(p->m, n)
-		? kernel_bytes(p->m, ir_args(p->m, n)[0]) *
-		  (p->r->time ? 2 : 1) : 0;
+	value_id in = price_param(p->m, n), sum = price_added(p->m, n);
+
+	return in ? kernel_bytes(p->m, in)
+		: sum ? kernel_bytes(p->m, sum) * (p->r->time ? 2 : 1) : 0;
 }
 
 void

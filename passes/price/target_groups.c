@@ -206,6 +206,33 @@ target_free_bytes(const struct target_group *g)
 
 /* ---- hosts ---- */
 
+/* Of each of a group's devices. */
+static double
+host_part(const struct target_group *g, bool drives)
+{
+	return drives ? g->device.nvme_memory_bytes
+		      : g->device.host_memory_bytes;
+}
+
+double
+target_hosts_bytes(const struct target *t, int64_t nranks, bool drives)
+{
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n && nranks > 0; i++) {
+		const struct target_group *g = &t->groups.at[i];
+		int64_t nodes = num_ceil_div(nranks, g->devices);
+		double part = host_part(g, drives);
+
+		nodes = nodes < g->nodes ? nodes : g->nodes;
+		all += part > 0 ? part * (double)(nodes * g->devices)
+				: INFINITY;
+		nranks -= nodes * g->devices;
+	}
+	return all;
+}
+
 /* Of ranks [lo, hi), which lie in one node. */
 static double
 host_bytes(const struct target_hosted *h, int64_t lo, int64_t hi)
@@ -262,8 +289,7 @@ target_fullest_host(const struct target *t, const struct target_hosted *h)
 			hi = lo + g->devices;
 			hi = hi < h->nranks ? hi : h->nranks;
 			x.bytes = host_bytes(h, lo, hi);
-			x.has = (h->drives ? g->device.nvme_memory_bytes
-				 : g->device.host_memory_bytes) *
+			x.has = host_part(g, h->drives) *
 				(double)g->devices;
 			fullest = is_fuller(&fullest, &x) ? x : fullest;
 			more = like_nodes(h, lo, hi);

@@ -138,7 +138,7 @@ walk_back(struct front_block *f, value_id v,
 		}
 		f->seen[u] = f->walk;
 		see(f, u, words);
-		if (recompute_can(&f->s, u)) {
+		if (recompute_can(f->m, u)) {
 			walk_back(f, u, see, words);
 		}
 	}
@@ -325,7 +325,7 @@ find_classes(struct front_block *f)
 		}
 	}
 	for (v = 1; v < f->s.nvalues; v++) {
-		if (f->by[v] && recompute_can(&f->s, v)) {
+		if (f->by[v] && recompute_can(f->m, v)) {
 			pay(f, f->by[v], 0, ps_of(f, v));
 		} else if (f->by[v]) {
 			pay(f, f->by[v], bytes_of(f, v), 0);
@@ -358,7 +358,7 @@ front_open(struct ir_module *m, node_id block, const struct front_prices *p)
 			continue;
 		}
 		VEC_PUSH(tmp, &f->saved, v);
-		if (recompute_can(&f->s, v)) {
+		if (recompute_can(f->m, v)) {
 			VEC_PUSH(tmp, &f->can, v);
 		}
 	}
@@ -419,7 +419,7 @@ amount_of(struct front_block *f)
 	for (i = 0; i < f->saved.n; i++) {
 		value_id v = f->saved.at[i];
 
-		if (f->drops[v] && recompute_can(&f->s, v)) {
+		if (f->drops[v] && recompute_can(f->m, v)) {
 			sum.ps += ps_of(f, v);
 			walk_back(f, v, see_at, 1);
 		} else {
@@ -427,7 +427,7 @@ amount_of(struct front_block *f)
 		}
 	}
 	for (i = 0; i < f->met.n; i++) {
-		if (recompute_can(&f->s, f->met.at[i])) {
+		if (recompute_can(f->m, f->met.at[i])) {
 			sum.ps += ps_of(f, f->met.at[i]);
 		} else {
 			sum.bytes += bytes_of(f, f->met.at[i]);

@@ -13,6 +13,12 @@
 
 #include "ir/ir.h"
 
+/*
+ * Whether v, which a repeat saves, can be recomputed in its backward; else all
+ * ways to recompute keep it.
+ */
+bool recompute_can(const struct ir_module *m, value_id v);
+
 struct front_prices {
 	/* time to run a node again, in us; called for nodes with operands */
 	double (*us)(void *user, node_id n);

@@ -109,7 +109,7 @@ rebuild(struct recompute *c, value_id v)
 		return v;
 	}
 	if (!c->map[v]) {
-		c->map[v] = recompute_can(&c->s, v) ? clone(c, v) : keep(c, v);
+		c->map[v] = recompute_can(c->s.m, v) ? clone(c, v) : keep(c, v);
 	}
 	return c->map[v];
 }
@@ -134,7 +134,7 @@ replace(struct recompute *c)
 
 			v = is_saved(n) ? recompute_kept(&c->s, n) : 0;
 			if (v && c->s.saved[v] && c->drops[v] &&
-			    recompute_can(&c->s, v)) {
+			    recompute_can(c->s.m, v)) {
 				VEC_PUSH(tmp, &gone, n->result);
 				VEC_PUSH(tmp, &was, v);
 			} else if (v && c->s.saved[v]) {

@@ -8,6 +8,7 @@
 
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
+#include "passes/recompute/pareto_front.h"
 
 /* The values that repeats save for backward. */
 struct recompute_saves {
@@ -26,8 +27,6 @@ void recompute_find(struct ir_module *m, struct recompute_saves *s);
 /* The value that a `saved` node reads; 0 if there is no such save. */
 value_id recompute_kept(const struct recompute_saves *s,
 			const struct ir_node *saved);
-/* Whether v can be recomputed in the backward iteration. */
-bool recompute_can(const struct recompute_saves *s, value_id v);
 /*
  * The computed value that v is a copy of, if `place` converted its placement.
  * A name in `recompute` means both values.

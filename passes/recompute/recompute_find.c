@@ -84,10 +84,10 @@ find_saved(struct recompute_saves *s)
 }
 
 bool
-recompute_can(const struct recompute_saves *s, value_id v)
+recompute_can(const struct ir_module *m, value_id v)
 {
-	node_id maker = s->m->values.at[v].node;
-	const struct ir_node *n = ir_node(s->m, maker);
+	node_id maker = m->values.at[v].node;
+	const struct ir_node *n = ir_node(m, maker);
 
 	return maker && !n->region && n->nresults == 1 &&
 	       !ir_is(n->op, IRF_UNIQUE);

@@ -301,6 +301,7 @@ space_open(struct space *s)
 	}
 	plan_facts(s->m, &f);
 	s->batch_dim = f.batch;
+	s->expert_dim = f.experts;
 	s->batch = s->base.batch;
 	s->experts = f.experts ? ir_dim_size(s->m, f.experts) : 1;
 	s->tensor_most = f.longest ? ir_dim_size(s->m, f.longest) : 1;

@@ -82,7 +82,7 @@ struct space {
 	struct ir_module *m;
 	const struct target *target;
 	const struct price_traits *traits;
-	/* and whether weights and gradients are on hosts, or else no plan is */
+	/* and whether weights and gradients may be on hosts */
 	bool streams;
 
 	struct arena keep, tmp;	/* live as long as the space; as a plan */
@@ -99,7 +99,7 @@ struct space {
 	struct space_kind kinds[SPACE_MAX_KINDS];
 	uint32_t nkinds;
 	int64_t nlayers, batch, experts, tensor_most, context_most;
-	dim_id batch_dim;
+	dim_id batch_dim, expert_dim;
 	VEC(struct space_degrees) degrees;
 	VEC(struct space_slots *) slots;
 	/* the schedule of the slots that were put in pools last */

@@ -153,6 +153,12 @@ double trial_step_us(struct trial *x);
  */
 double trial_others_us(struct trial *x);
 /*
+ * What functions of a stage take on the link if hosts have its parameters, with
+ * any way to recompute; what else they take is `least`, which it raises.
+ */
+void trial_raise_to_params(struct trial *x, uint32_t stage,
+			   double least[SCHED_NKINDS]);
+/*
  * Whether bound_us, with the time of its update or without, is above the plans
  * found.
  */
@@ -202,6 +208,14 @@ enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
  * found.  So these programs need not be made.
  */
 bool trial_is_surely_slow(struct trial *x);
+
+/* ---- trial_kept.c ----------------------------------------------------- */
+
+/* What a rank has at least with any ways to recompute; x->fixed is set. */
+double trial_kept_bytes(struct trial *x, uint32_t rank,
+			const struct piece_kept *kept);
+/* Whether a rank is too large by that. */
+bool trial_is_surely_full(struct trial *x);
 
 /* ---- trial_host.c ---------------------------------------------------- */
 

@@ -207,7 +207,7 @@ least_us(struct trial_rank *f)
 		for (w = 0; w < nways; w++) {
 			p.us[i * nways + w] = of->us[w];
 			p.bytes[i * nways + w] =
-				trial_then_bytes(f, f->of[i],
+				trial_then_bytes(f->x, f->of[i],
 						 of->keeps[w].slot);
 		}
 	}

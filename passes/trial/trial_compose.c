@@ -74,13 +74,13 @@ raise_to_link(struct trial *x, uint32_t stage)
  * way has all nodes of the program that recomputes nothing (piece_least.c), so
  * it reads and adds no less than that.
  */
-static void
-raise_to_params(struct trial *x, uint32_t stage)
+void
+trial_raise_to_params(struct trial *x, uint32_t stage,
+		      double least[SCHED_NKINDS])
 {
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES, k;
 	struct price_func f[SCHED_NKINDS];
-	double *least = x->least[stage];
 
 	if (!(offload & PLAN_OFFLOAD_PARAMS)) {
 		return;
@@ -110,7 +110,7 @@ compose_stage(struct trial *x, uint32_t stage)
 			  x->known ? x->known->maps : NULL, dev, lo, hi,
 			  x->least[stage]);
 	raise_to_link(x, stage);
-	raise_to_params(x, stage);
+	trial_raise_to_params(x, stage, x->least[stage]);
 	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}

@@ -73,7 +73,7 @@ const struct trial_ways *trial_ways_of(const struct trial_rank *f,
 				       uint32_t stage);
 /* Bytes of a stage's slots, each span's as often as the stage holds it when the
  * rank first holds most. */
-double trial_then_bytes(const struct trial_rank *f, uint32_t stage,
+double trial_then_bytes(const struct trial *x, uint32_t stage,
 			const double slot[SPACE_NSPANS]);
 /*
  * Bytes of a stage by itself but for temporary ones, when its rank has most:

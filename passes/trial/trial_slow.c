@@ -21,7 +21,7 @@
 static void
 price_stage(const struct trial_rank *f, uint32_t stage, double *us)
 {
-	const struct trial *x = f->x;
+	struct trial *x = f->x;
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	double least[SCHED_NKINDS];
 	uint32_t c, k;
@@ -31,6 +31,7 @@ price_stage(const struct trial_rank *f, uint32_t stage, double *us)
 
 		piece_stage_least(&x->s->space, x->cost, way->maps,
 				  x->dev_of[stage], lo, hi, least);
+		trial_raise_to_params(x, stage, least);
 		for (k = 0, us[c] = 0; k < SCHED_NKINDS; k++) {
 			us[c] += least[k];
 		}

@@ -243,6 +243,10 @@ with_layers(struct trial *x)
 		x->s->out->cut++;
 		return OUTCOME_CUT;
 	}
+	if (trial_is_surely_full(x)) {
+		x->s->out->full++;
+		return OUTCOME_FULL;
+	}
 	ways = piece_choices_of(&x->s->pieces, &x->key, x->t);
 	if (!ways) {
 		return OUTCOME_NONE;

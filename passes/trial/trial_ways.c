@@ -53,12 +53,45 @@ lower(struct piece_bytes *to, const struct piece_bytes *b)
 	to->temp = lesser(to->temp, b->temp);
 }
 
+/*
+ * Sets what each way of a stage takes more than the quickest, as the programs
+ * for one sequence say; with parameters on the host, what kernels of a function
+ * take beyond what crosses the link meanwhile.
+ */
+static void
+set_us(struct trial *x, uint32_t stage, double *us)
+{
+	const struct space *s = &x->s->space;
+	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES;
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	double mb = (double)x->t->microbatch;
+	struct price_func f[SCHED_NKINDS];
+	uint32_t i, k;
+
+	if (offload & PLAN_OFFLOAD_PARAMS) {
+		piece_stage_price(s, x->cost, x->dev_of[stage], lo, hi, f);
+	}
+	for (i = 0; i < x->ways_of->at.n; i++) {
+		const struct piece_choice *c = &x->ways_of->at.at[i];
+
+		us[i] = offload & PLAN_OFFLOAD_PARAMS
+			? 0 : mb * piece_extra_us(s, c, lo, hi);
+		for (k = 0; k < SCHED_NKINDS &&
+		     offload & PLAN_OFFLOAD_PARAMS; k++) {
+			double link = price_link_us(&f[k], offload);
+			double own = price_shown_us(&x->s->o->traits, &f[k]);
+
+			us[i] += fmax(own + mb * piece_each_us(s, c, k, lo, hi),
+				      link) - fmax(own, link);
+		}
+	}
+}
+
 const struct trial_ways *
 trial_ways_of(const struct trial_rank *f, uint32_t stage)
 {
 	struct trial *x = f->x;
 	struct trial_ways *w = &f->ways[x->like[stage]];
-	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	double least = INFINITY, all;
 	uint32_t n = x->ways_of->at.n, i, k;
 
@@ -68,11 +101,10 @@ trial_ways_of(const struct trial_rank *f, uint32_t stage)
 	w->made = f->made;
 	w->us = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->us);
 	w->keeps = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->keeps);
+	set_us(x, stage, w->us);
 	for (i = 0; i < n; i++) {
 		struct piece_bytes *b = &w->keeps[i];
 
-		w->us[i] = (double)x->t->microbatch * piece_extra_us(
-			&x->s->space, &x->ways_of->at.at[i], lo, hi);
 		if (f->made) {
 			made_bytes(f, stage, i, b);
 		} else {
@@ -132,10 +164,10 @@ trial_choose_least(struct trial_rank *f)
 }
 
 double
-trial_then_bytes(const struct trial_rank *f, uint32_t stage,
+trial_then_bytes(const struct trial *x, uint32_t stage,
 		 const double slot[SPACE_NSPANS])
 {
-	const struct space_slots *t = f->x->t->slots;
+	const struct space_slots *t = x->t->slots;
 	double bytes = 0;
 	uint32_t k;
 
@@ -176,8 +208,8 @@ double
 trial_own_bytes(const struct trial_rank *f, uint32_t stage,
 		const struct piece_bytes *b)
 {
-	return trial_then_bytes(f, stage, b->slot) +
-	       trial_then_bytes(f, stage, b->top) + sent_bytes(f, b);
+	return trial_then_bytes(f->x, stage, b->slot) +
+	       trial_then_bytes(f->x, stage, b->top) + sent_bytes(f, b);
 }
 
 double

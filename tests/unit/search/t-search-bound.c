@@ -149,8 +149,8 @@ test_splits(void **state)
 
 /* How near bounds come to prices: the sum of their ratios. */
 struct nearness {
-	double ratios;
-	int n;
+	double ratios, links;
+	int n, nlinks;
 };
 
 static void
@@ -184,10 +184,46 @@ static void
 check_bytes(struct stand *x, struct drawn *d)
 {
 	struct piece_update *u = piece_update_of(&x->pieces, &d->key, &d->t);
-	double least = bound_least_bytes(&x->bounds, &d->g, d->key.zero, false);
+	double least = bound_least_bytes(&x->bounds, &d->g, d->key.zero,
+					 d->key.offload);
 	double bytes = piece_sum(&x->space, u->fixed, 0, x->space.nlayers);
+	double drives = piece_sum(&x->space, u->drives, 0, x->space.nlayers);
+	double host = piece_sum(&x->space, u->host, 0, x->space.nlayers);
+	double ranks = (double)d->g.used;
 
 	assert_true(least <= bytes * (1 + 1e-9));
+	least = bound_host_bytes(&x->bounds, &d->g, d->key.zero,
+				 d->key.offload, true);
+	assert_true(least <= ranks * drives * (1 + 1e-9));
+	least = bound_host_bytes(&x->bounds, &d->g, d->key.zero,
+				 d->key.offload, false);
+	assert_true(least <= ranks * (host - drives) * (1 + 1e-9));
+}
+
+/* What crosses the link of hosts is no less than its bound. */
+static void
+check_link(struct stand *x, struct drawn *d, struct nearness *near)
+{
+	struct piece_cost *c = piece_cost_of(&x->pieces, &d->key, &d->t);
+	struct bound_pieces none = { .whole_us = 0 }, us;
+	double mb = (double)d->t.microbatch;
+	uint32_t i, k;
+
+	if (!(d->key.offload & PLAN_OFFLOAD_PARAMS)) {
+		return;
+	}
+	bound_find_link(&x->bounds, &d->key, &d->t, &none, &us);
+	for (i = 0; i < PIECE_BODY + x->space.nkinds; i++) {
+		double is = 0;
+
+		for (k = SCHED_F + 1; k < SCHED_NKINDS; k++) {
+			is += price_link_us(piece_fn(c->on[0], i, k),
+					    d->key.offload);
+		}
+		assert_true(us.all[i] * mb <= is * (1 + 1e-9));
+		near->links += is > 0 ? us.all[i] * mb / is : 0;
+		near->nlinks += is > 0;
+	}
 }
 
 static void
@@ -207,6 +243,7 @@ check_drawn(const char *model, bool moe, struct nearness *near)
 		if (draw_plan(&x.space, moe, &d)) {
 			check_pieces(&x, &d, near);
 			check_bytes(&x, &d);
+			check_link(&x, &d, near);
 		}
 	}
 	leave(&x);
@@ -236,7 +273,10 @@ test_bounds(void **state)
 	print_message("%d pieces: bounds are %.3f of prices; of large models, "
 		      "%d: %.3f\n", near.n, near.ratios / near.n, large.n,
 		      large.ratios / large.n);
+	print_message("%d pieces with parameters on hosts: links are %.3f\n",
+		      near.nlinks, near.links / near.nlinks);
 	assert_true(near.n + large.n > 50 * n);
+	assert_true(near.links > 0.5 * near.nlinks && near.nlinks > n);
 	assert_true(large.ratios > 0.5 * large.n);
 }
 

@@ -20,7 +20,8 @@
 
 /* How near bounds come to arenas: the sum of their ratios. */
 struct nearness {
-	double ratios, any;	/* any: with any ways */
+	/* any: with any ways; kept: by the program as pinned alone */
+	double ratios, any, kept;
 	int n, several;		/* ranks; of these, with several stages */
 	int above;
 	int slower, quicker;	/* ways that are chosen: see check_quickest */
@@ -150,9 +151,12 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 {
 	uint32_t n = (uint32_t)x->t->chunks, i, k;
 	struct piece_bytes *b = arena_alloc(&x->s->space.tmp, n * sizeof *b);
+	struct piece_kept kept;
 
+	piece_find_kept(&x->s->pieces, &x->key, x->t, &kept);
 	for (i = 0; i < mem->nranks; i++) {
 		double is = (double)mem->rank[i].total, least, sure, made;
+		double keeps = trial_kept_bytes(x, i, &kept);
 
 		check_turns(x, i);
 		check_quickest(x, i, near);
@@ -169,16 +173,19 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 		made = sure > 0 && (n > 1 || x->ways_of->at.n < 9)
 			? least_of_any(x, i, true) : sure;
 		near->any += made / is;
-		near->above += least > is || sure > made || made > least;
-		if (least > is || sure > made || made > least) {
+		near->kept += keeps / is;
+		near->above += least > is || sure > made || made > least ||
+			       keeps > least;
+		if (least > is || sure > made || made > least ||
+		    keeps > least) {
 			print_message("seed %d, rank %d of pp=%d, tp=%d, dp=%d,"
 				" ep=%d, cp=%d, %s, zero=%d, microbatch=%d,"
-				" offload %d: %.0f, with any ways %.0f and "
-				"%.0f, of %.0f\n", (int)seed,
+				" offload %d: %.0f, with any ways %.0f, "
+				"%.0f and %.0f, of %.0f\n", (int)seed,
 				(int)i, (int)p->pp, (int)p->tp, (int)p->dp,
 				(int)p->ep, (int)p->cp, p->schedule, p->zero,
 				(int)p->microbatch, (int)p->offload, least,
-				sure, made, is);
+				keeps, sure, made, is);
 		}
 	}
 }
@@ -270,9 +277,10 @@ test_arenas(void **state)
 		check_drawn(tied, false, &near);
 	}
 	print_message("%d ranks, %d with several stages: bounds are %.4f of "
-		      "arenas, with any ways %.4f, %d above\n", near.n,
-		      near.several, near.ratios / near.n, near.any / near.n,
-		      near.above);
+		      "arenas, with any ways %.4f, before these are made "
+		      "%.4f, %d above\n", near.n, near.several,
+		      near.ratios / near.n, near.any / near.n,
+		      near.kept / near.n, near.above);
 	assert_true(near.several > 5 * n && near.n > 2 * near.several);
 	print_message("chosen ways: %d quicker than drawn ones, %d slower\n",
 		      near.quicker, near.slower);

@@ -237,6 +237,23 @@ struct drawn {
 	struct piece_key key;
 };
 
+/* What may be on hosts, and what of that on their drives. */
+static inline uint32_t
+draw_offload(const struct space *s)
+{
+	uint32_t offload = s->t->device.host_bytes_us > 0 && draw(2) == 0
+		? draw(16) & ~(uint32_t)PLAN_NVME_OPTIMIZER : 0;
+	bool drives = s->t->device.nvme_bytes_us > 0;
+
+	if (offload & PLAN_OFFLOAD_OPTIMIZER && drives && draw(2)) {
+		offload |= PLAN_NVME_OPTIMIZER;
+	}
+	if (offload & PLAN_OFFLOAD_PARAMS && drives && draw(2)) {
+		offload |= PLAN_NVME_PARAMS;
+	}
+	return offload;
+}
+
 /* A plan with one stage.  False: it is none. */
 static inline bool
 draw_plan(const struct space *s, bool moe, struct drawn *x)
@@ -255,7 +272,8 @@ draw_plan(const struct space *s, bool moe, struct drawn *x)
 	x->t.nmicrobatches = space_microbatches(s, g, x->t.microbatch);
 	x->key = (struct piece_key){
 		.tp = g->tp, .cp = g->cp, .ep = g->ep, .zero = (int)draw(4),
-		.data = g->dp > 1, .sequence = draw(2)
+		.data = g->dp > 1, .sequence = draw(2),
+		.offload = draw_offload(s)
 	};
 	return g->used <= target_devices(s->target) &&
 	       x->t.microbatch * g->dp * g->ep <= s->batch &&

@@ -92,8 +92,7 @@ draw_pipeline(const struct space *s, bool moe, struct drawn *x)
 		.zero = g->dp * g->cp * g->ep > 1 ? (int)draw(4) : 0,
 		.data = g->dp > 1, .sequence = draw(2),
 		.split = x->t.sched->split,
-		.offload = draw(3) ? 0 : draw(2) ? PLAN_OFFLOAD_SAVES
-					  : PLAN_OFFLOAD_OPTIMIZER
+		.offload = draw_offload(s)
 	};
 	return x->t.chunks == 1 || x->t.nmicrobatches % g->pp == 0 ||
 	       x->t.sched->vshape;
