@@ -244,7 +244,6 @@ add_search(struct json_writer *j, const struct search_report *r)
 	add_num(j, "bound_us", r->bound_us);
 	add_num(j, "ways_bound_us", r->ways_us);
 	add_num(j, "unmade_bound_us", r->unmade_us);
-	add_num(j, "hosts_bound_us", r->hosts_us);
 	add_bool(j, "kinds_in_order", r->in_order);
 	add_num(j, "gap", best / r->bound_us - 1);
 	end_nested(j, '}');

@@ -33,7 +33,8 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	if (p->interleave > 1) {
 		buf_printf(out, "*%lld", (long long)p->interleave);
 	}
-	buf_printf(out, ", %s%s\n", again, p->offload ? ", offload" : "");
+	buf_printf(out, ", %s%s%s\n", again, p->offload ? ", offload " : "",
+		   p->offload ? plan_offload_text(p->offload) : "");
 }
 
 void
@@ -132,7 +133,6 @@ answer_print_plans_json(struct ir_module *m, const struct search_report *r,
 	print_bound(out, "bound_us", r->bound_us);
 	print_bound(out, "ways_bound_us", r->ways_us);
 	print_bound(out, "unmade_bound_us", r->unmade_us);
-	print_bound(out, "hosts_bound_us", r->hosts_us);
 	buf_puts(out, "  \"plans\": [");
 	for (i = 0; i < r->found.n; i++) {
 		buf_puts(out, i ? "," : "");
@@ -190,5 +190,4 @@ answer_print_search(const struct search_report *r, struct buf *out)
 		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
 	beside(out, "other ways for stages of one rank", r->ways_us);
 	beside(out, "ways to recompute that were not made", r->unmade_us);
-	beside(out, "parameters on hosts", r->hosts_us);
 }

@@ -87,14 +87,15 @@ words(const struct plans_picture *p, const struct search_priced *x)
 				.pp = x->pp, .dp = x->dp };
 
 	return arena_printf(a, "%s, %lld microbatch%s of %lld, %s, "
-			    "interleave %lld, zero %d%s%s%s",
+			    "interleave %lld, zero %d%s%s%s%s",
 			    search_degrees(&degrees, a),
 			    (long long)x->nmicrobatches,
 			    x->nmicrobatches == 1 ? "" : "es",
 			    (long long)x->microbatch, x->schedule,
 			    (long long)x->interleave, x->zero,
 			    x->tp > 1 && x->sequence ? ", sequence" : "",
-			    x->offload ? ", offload" : "",
+			    x->offload ? ", offload " : "",
+			    x->offload ? plan_offload_text(x->offload) : "",
 			    x->tight ? ", recomputes to fit" : "");
 }
 

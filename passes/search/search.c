@@ -215,7 +215,7 @@ look_and_settle(struct search *s)
 	double guess_us;
 
 	s->open_us = INFINITY;
-	s->out->ways_us = s->out->unmade_us = s->out->hosts_us = INFINITY;
+	s->out->ways_us = s->out->unmade_us = INFINITY;
 	/* a guess is much the same for all degrees of a sharding */
 	space_vary(&s->space, s->order, FIRST);
 	space_cluster(&s->space, s->order, ndegrees < FIRST ? ndegrees : FIRST);
@@ -331,7 +331,7 @@ release(struct search *s)
 	space_release(&s->space);
 }
 
-/* Whether plans might keep weights on hosts, if these had the memory. */
+/* Whether plans may keep parameters on hosts, if these had the memory. */
 static bool
 has_hosts(const struct ir_module *m, const struct search_options *o)
 {
@@ -341,44 +341,10 @@ has_hosts(const struct ir_module *m, const struct search_options *o)
 	       target_span(t, 0, t->groups.n - 1)->device.host_bytes_us > 0;
 }
 
-/* One of the two searches of search_run(). */
-static bool
-search_space(struct ir_module *m, const struct search_options *o, bool streams,
-	     struct memo *memo, struct arena *a, struct search_report *out)
-{
-	struct search s = {
-		.o = o, .a = a, .out = out, .memo = memo, .briefs.memo = memo,
-		.space = { .m = m, .target = o->target, .traits = &o->traits,
-			   .streams = streams }
-	};
-	bool ok;
-
-	s.begin_s = search_seconds(&s);
-	memset(out, 0, sizeof *out);
-	out->pins = pins_text(m, a);
-	out->in_order = o->target->groups.n > 1;
-	s.may_stream = !streams && has_hosts(m, o) &&
-		target_span(o->target, 0, o->target->groups.n - 1)
-			->device.host_memory_bytes > 0;
-	ok = prepare(&s);
-	if (ok) {
-		search_ahead_open(&s);
-		look_and_settle(&s);
-		out->refused = !out->found.n && !piece_ready(&s.pieces);
-		search_count(&s);
-		keep_lower(out, &out->ways_us);
-		keep_lower(out, &out->unmade_us);
-		keep_lower(out, &out->hosts_us);
-		keep_report(a, out);
-	}
-	if (o->ahead) {
-		pass_ahead_give(o->ahead, &s.made, m->ctx);
-	}
-	release(&s);
-	return ok;
-}
-
-/* Sets what the report says of weights on hosts, after nothing fitted. */
+/*
+ * Sets what the report says of parameters on hosts.  They are tried where the
+ * target says what memory hosts have, as almost anything fits else.
+ */
 static void
 find_hosts(struct ir_module *m, const struct search_options *o,
 	   struct search_report *r)
@@ -401,44 +367,36 @@ find_hosts(struct ir_module *m, const struct search_options *o,
 	}
 }
 
-/*
- * Whether weights on hosts are left to try: where the target says what memory
- * these have, as almost anything fits else.
- */
-static bool
-may_stream(const struct search_report *r)
-{
-	return !r->open && !r->refused && !r->stopped &&
-	       r->hosts == SEARCH_HOSTS_KNOWN &&
-	       r->needs_bytes <= r->has_bytes;
-}
-
 bool
 search_run(struct ir_module *m, const struct search_options *o,
 	   struct memo *memo, struct arena *a, struct search_report *out)
 {
-	struct search_report first;
+	struct search s = {
+		.o = o, .a = a, .out = out, .memo = memo, .briefs.memo = memo,
+		.space = { .m = m, .target = o->target, .traits = &o->traits }
+	};
+	bool ok;
 
-	if (!search_space(m, o, false, memo, a, out)) {
-		return false;
-	}
-	if (out->found.n) {
-		return true;
-	}
+	s.begin_s = search_seconds(&s);
+	memset(out, 0, sizeof *out);
+	out->pins = pins_text(m, a);
+	out->in_order = o->target->groups.n > 1;
 	find_hosts(m, o, out);
-	if (may_stream(out)) {
-		first = *out;
-		if (!search_space(m, o, true, memo, a, out)) {
-			return false;
-		}
-		out->hosts = first.hosts;
-		out->needs_bytes = first.needs_bytes;
-		out->has_bytes = first.has_bytes;
-		out->placed_nodes += first.placed_nodes;
-		out->staged_nodes += first.staged_nodes;
-		out->priced += first.priced;
-		out->looked += first.looked;
-		out->nodes += first.nodes;
+	s.space.streams = out->hosts == SEARCH_HOSTS_KNOWN &&
+			  out->needs_bytes <= out->has_bytes;
+	ok = prepare(&s);
+	if (ok) {
+		search_ahead_open(&s);
+		look_and_settle(&s);
+		out->refused = !out->found.n && !piece_ready(&s.pieces);
+		search_count(&s);
+		keep_lower(out, &out->ways_us);
+		keep_lower(out, &out->unmade_us);
+		keep_report(a, out);
 	}
-	return true;
+	if (o->ahead) {
+		pass_ahead_give(o->ahead, &s.made, m->ctx);
+	}
+	release(&s);
+	return ok;
 }

@@ -82,19 +82,6 @@ note_bare(struct search *s, const struct space_degrees *g, int zero,
 		? target_kinds(s->o->target, 0, g->used, s->a) : "";
 }
 
-/* Notes what they take at least if parameters are on hosts, and fit so. */
-static void
-note_streams(struct search *s, const struct space_degrees *g, int zero)
-{
-	uint32_t offload = PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_PARAMS;
-
-	if (s->may_stream && !s->guessing &&
-	    bound_least_bytes(&s->bounds, g, zero, offload) <= g->capacity) {
-		s->out->hosts_us = fmin(s->out->hosts_us,
-					bound_degrees_us(&s->bounds, g));
-	}
-}
-
 /* Whether the states of a mean rank fit, with the strictest ZeRO. */
 static bool
 has_memory(struct search *s, const struct space_degrees *g)
@@ -106,7 +93,6 @@ has_memory(struct search *s, const struct space_degrees *g)
 
 	if (bytes > g->capacity) {
 		note_bare(s, g, zero, bytes);
-		note_streams(s, g, zero);
 	}
 	return bytes <= g->capacity;
 }

@@ -23,6 +23,15 @@ is_too_large(const struct trial *x)
 				 x->key.offload) > g->capacity;
 }
 
+/* Whether hosts have too little memory, or drives, for all ranks together. */
+static bool
+is_too_large_for_hosts(const struct trial *x)
+{
+	return x->key.offload && !trial_is_asked(x) &&
+	       bound_is_above_hosts(&x->s->bounds, x->t->g, x->key.zero,
+				    x->key.offload);
+}
+
 /* ---- results of earlier walks ---- */
 
 static uint32_t
@@ -134,6 +143,11 @@ try_zero(struct trial *x, int zero, uint32_t offload)
 		x->s->out->above++;
 		return OUTCOME_CUT;
 	}
+	if (is_too_large_for_hosts(x)) {
+		x->drives_help = true;
+		x->s->out->full++;
+		return OUTCOME_FULL;
+	}
 	if (is_left_open(x)) {
 		return OUTCOME_CUT;
 	}
@@ -201,7 +215,8 @@ is_possible(const struct search *s, uint32_t offload)
 	const struct target_device *d = &s->space.t->device;
 	uint32_t nvme = offload & (PLAN_NVME_OPTIMIZER | PLAN_NVME_PARAMS);
 
-	if (s->space.streams != !!(offload & PLAN_OFFLOAD_PARAMS) ||
+	if ((offload & PLAN_OFFLOAD_PARAMS &&
+	     (!s->space.streams || (s->guessing && s->out->found.n))) ||
 	    (s->o->compiled && offload & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
 		return false;
 	}
@@ -268,34 +283,6 @@ with_states(struct trial *x, uint32_t offload, struct tried *all)
 	return fits;
 }
 
-/*
- * Notes what the plan takes at least if its parameters are on hosts, where that
- * may be quicker: by the rule of is_worth, and by the bounds of plans that are
- * not placed yet, which count nothing for transfers.
- */
-static void
-note_streams(struct trial *x, const struct tried *all)
-{
-	const uint32_t offload = PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_PARAMS;
-	const struct space_degrees *g = x->t->g;
-	struct search *s = x->s;
-	int zero;
-
-	for (zero = mildest(x); zero <= strictest(x) && s->may_stream &&
-	     !s->guessing; zero++) {
-		x->key.zero = zero;
-		x->key.offload = offload;
-		if (all->outcome[0][zero] >= OUTCOME_CUT_TIGHT &&
-		    bound_least_bytes(&s->bounds, g, zero, offload) <=
-			    g->capacity &&
-		    !bound_is_above(&s->bounds, &x->key, x->t,
-				    fmin(s->worst_us, s->out->hosts_us))) {
-			s->out->hosts_us = fmin(s->out->hosts_us,
-				bound_us(&s->bounds, &x->key, x->t));
-		}
-	}
-}
-
 /* Tries all ZeRO and offload.  False: nothing fits. */
 static bool
 with_all(struct trial *x)
@@ -318,7 +305,6 @@ with_all(struct trial *x)
 			fits |= with_states(x, offload, &all);
 		}
 	}
-	note_streams(x, &all);
 	return fits;
 }
 

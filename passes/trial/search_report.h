@@ -76,7 +76,7 @@ struct search_near {
 enum search_hosts {
 	SEARCH_HOSTS_NONE,	/* never */
 	SEARCH_HOSTS_UNKNOWN,	/* if the target said what memory they have */
-	SEARCH_HOSTS_KNOWN	/* it was tried, if needs_bytes <= has_bytes */
+	SEARCH_HOSTS_KNOWN	/* where these have the memory */
 };
 
 struct search_report {
@@ -99,7 +99,7 @@ struct search_report {
 	 */
 	struct search_near host;
 	bool any_host;
-	enum search_hosts hosts;	/* where nothing was found */
+	enum search_hosts hosts;
 	/* of one copy of weights, gradients and optimizer state; of all memory
 	 * of devices, hosts and drives: set with SEARCH_HOSTS_KNOWN */
 	double needs_bytes, has_bytes;
@@ -116,10 +116,9 @@ struct search_report {
 	 * What plans take at least of which bound_us says nothing; INFINITY:
 	 * none of them is quicker than those found.  Stages of one rank have
 	 * other ways to recompute, which take more in sum or share slots
-	 * otherwise; points of the fronts that no programs were made of;
-	 * parameters are on hosts.
+	 * otherwise; points of the fronts that no programs were made of.
 	 */
-	double ways_us, unmade_us, hosts_us;
+	double ways_us, unmade_us;
 	/* size of the space, and what became of it */
 	double space;		/* plans in it */
 	uint64_t groups;	/* sets of degrees */

@@ -78,7 +78,6 @@ struct search {
 	/* in the first walk, which makes no programs that recompute */
 	bool guessing;
 	bool aiming;	/* at what that found: limits do not count */
-	bool may_stream;	/* parameters may be on hosts: not tried */
 	struct search_ahead *ahead;	/* another thread, or NULL */
 	bool is_ahead;		/* it is that thread's: it notes nothing */
 };

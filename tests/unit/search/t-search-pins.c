@@ -208,6 +208,11 @@ static double
 best_of_all(const struct ir_module *m, const struct target *t,
 	    const char **which)
 {
+	static const char *const hosts[] = {
+		"offload=parameters", "offload=optimizer+parameters",
+		"offload=optimizer+parameters,microbatch=2",
+		"offload=optimizer+parameters+activations"
+	};
 	static const char *const pins[] = {
 		"zero=0", "zero=1", "zero=2", "zero=3", "offload=none",
 		"offload=optimizer,offload_to=nvme",
@@ -218,7 +223,15 @@ best_of_all(const struct ir_module *m, const struct target *t,
 		"tp=1", "tp=2", "pp=2", "sequence=off"
 	};
 
-	return best_of(m, t, pins, sizeof pins / sizeof *pins, which);
+	double best = best_of(m, t, pins, sizeof pins / sizeof *pins, which);
+
+	/* else parameters stay on devices, unless that is pinned */
+	if (t->groups.at[0].device.host_memory_bytes > 0) {
+		best = fmin(best, best_of(m, t, hosts,
+					  sizeof hosts / sizeof *hosts,
+					  which));
+	}
+	return best;
 }
 
 /* From all that the quickest plan holds to a fifth of that; by pins or not. */
