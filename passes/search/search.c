@@ -14,7 +14,7 @@
 #define NEAR 1.05	/* the same for plans whose programs did not fit */
 #define FIRST 12		/* degrees that the first walk looks at */
 /* most walks after programs turned out larger than composed */
-#define ROUNDS 64
+#define ROUNDS 1024
 #define GAINS 1e-4	/* part of a step for which a plan gets more ways */
 
 static void
@@ -202,7 +202,8 @@ look_closer(struct search *s)
 				search_retry_plan(s, &p, false);
 			}
 		}
-		if (!search_settle(s)) {
+		/* ways are of a placement: others of it have more, too */
+		if (!search_settle(s) && round > 0) {
 			break;
 		}
 	}
