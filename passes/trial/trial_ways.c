@@ -54,36 +54,50 @@ lower(struct piece_bytes *to, const struct piece_bytes *b)
 }
 
 /*
+ * What functions f of layers [lo, hi), each its kernels or its link, whichever
+ * takes longer, take more with a way.
+ */
+static double
+beyond_link_us(const struct trial *x, const struct price_func f[SCHED_NKINDS],
+	       const struct piece_choice *way, int64_t lo, int64_t hi)
+{
+	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES, k;
+	double us = 0;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		double link = price_link_us(&f[k], offload);
+		double own = price_shown_us(&x->s->o->traits, &f[k]);
+		double more = (double)x->t->microbatch *
+			piece_each_us(&x->s->space, way, k, lo, hi);
+
+		us += fmax(own + more, link) - fmax(own, link);
+	}
+	return us;
+}
+
+/*
  * Sets what each way of a stage takes more than the quickest, as the programs
- * for one sequence say; with parameters on the host, what kernels of a function
- * take beyond what crosses the link meanwhile.
+ * for one sequence say: of kernels, and if parameters are on hosts, of what the
+ * link does not hide.
  */
 static void
-set_us(struct trial *x, uint32_t stage, double *us)
+set_us(const struct trial *x, uint32_t stage, double *us)
 {
-	const struct space *s = &x->s->space;
-	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES;
+	bool streams = x->key.offload & PLAN_OFFLOAD_PARAMS;
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	double mb = (double)x->t->microbatch;
 	struct price_func f[SCHED_NKINDS];
-	uint32_t i, k;
+	uint32_t i;
 
-	if (offload & PLAN_OFFLOAD_PARAMS) {
-		piece_stage_price(s, x->cost, x->dev_of[stage], lo, hi, f);
+	if (streams) {
+		piece_stage_price(&x->s->space, x->cost, x->dev_of[stage], lo,
+				  hi, f);
 	}
 	for (i = 0; i < x->ways_of->at.n; i++) {
-		const struct piece_choice *c = &x->ways_of->at.at[i];
+		const struct piece_choice *way = &x->ways_of->at.at[i];
 
-		us[i] = offload & PLAN_OFFLOAD_PARAMS
-			? 0 : mb * piece_extra_us(s, c, lo, hi);
-		for (k = 0; k < SCHED_NKINDS &&
-		     offload & PLAN_OFFLOAD_PARAMS; k++) {
-			double link = price_link_us(&f[k], offload);
-			double own = price_shown_us(&x->s->o->traits, &f[k]);
-
-			us[i] += fmax(own + mb * piece_each_us(s, c, k, lo, hi),
-				      link) - fmax(own, link);
-		}
+		us[i] = streams ? beyond_link_us(x, f, way, lo, hi)
+			: (double)x->t->microbatch *
+			  piece_extra_us(&x->s->space, way, lo, hi);
 	}
 }
 
@@ -101,7 +115,7 @@ trial_ways_of(const struct trial_rank *f, uint32_t stage)
 	w->made = f->made;
 	w->us = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->us);
 	w->keeps = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->keeps);
-	set_us(x, stage, w->us);
+	set_us(x, x->like[stage], w->us);
 	for (i = 0; i < n; i++) {
 		struct piece_bytes *b = &w->keeps[i];
 
