@@ -21,12 +21,16 @@ struct bound_spread;
 /* Parameters by which ranks hold the same: those of experts, and all others. */
 enum bound_group { BOUND_OTHERS, BOUND_EXPERTS, BOUND_NGROUPS };
 
-/*
- * Bytes that backward of a layer reads and adds, which cross the host's link if
- * parameters lie there: of the whole model's weights, and gradients.
- */
-struct bound_link {
+/* Bytes of the whole model's weights, and gradients. */
+struct bound_params {
 	double weights[BOUND_NGROUPS], gradients[BOUND_NGROUPS];
+};
+
+/* Of a layer, what lies on hosts if these have parameters, at least. */
+struct bound_link {
+	struct bound_params moves;	/* that backward reads and adds */
+	struct bound_params held;	/* of these, each tensor once */
+	VEC(sym_t) names[2];	/* of these tensors: weights, gradients */
 };
 
 struct bound {
@@ -46,7 +50,7 @@ struct bound {
 	VEC(struct bound_rows) rows;	/* of gradients */
 	VEC(struct bound_work) work;	/* of an unsplit program */
 	struct bound_link *link;	/* by piece; NULL: nothing is known */
-	struct bound_link layers;	/* of all layers */
+	struct bound_params held;	/* of all layers, as in link */
 	struct bound_degrees *of;	/* by space_degrees.nth */
 	/* results so far */
 	VEC(struct bound_arithmetic *) arithmetic;

@@ -54,7 +54,7 @@ bound_least_bytes(const struct bound *b, const struct space_degrees *g,
 	return least / (double)(g->tp * g->pp);
 }
 
-/* Bytes of a copy that lie on hosts: what is not of layers never does. */
+/* Bytes of a copy that lie on hosts, of parameters those of layers alone. */
 static double
 hosted_bytes(const struct bound *b, int i, enum bound_group group)
 {
@@ -62,8 +62,8 @@ hosted_bytes(const struct bound *b, int i, enum bound_group group)
 					     : 1 - b->expert_part;
 
 	return i == 2 ? b->static_bytes[i] * part : !b->link ? 0
-		: i == 1 ? b->layers.gradients[group]
-			 : b->layers.weights[group];
+		: i == 1 ? b->held.gradients[group]
+			 : b->held.weights[group];
 }
 
 double

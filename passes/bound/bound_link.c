@@ -17,14 +17,32 @@
 
 #include <math.h>
 
-static void
-add(const struct bound *b, const struct ir_module *m, value_id v,
-    double times, double to[BOUND_NGROUPS])
+/* Whether a weight, or the sum of a gradient, is new among the layer's. */
+static bool
+is_new(struct bound *b, struct bound_link *x, bool sum, sym_t name)
 {
-	if (v) {
-		to[ir_type_has(ir_type(m, v), b->space->expert_dim)
-		   ? BOUND_EXPERTS : BOUND_OTHERS] +=
-			times * kernel_bytes(m, v);
+	uint32_t i;
+
+	for (i = 0; i < x->names[sum].n && x->names[sum].at[i] != name; i++) {
+	}
+	if (i < x->names[sum].n) {
+		return false;
+	}
+	VEC_PUSH(&b->space->keep, &x->names[sum], name);
+	return true;
+}
+
+/* By enum bound_group; an inner repeat has one of a name, or several. */
+static void
+add(struct bound *b, const struct ir_module *m, value_id v, double times,
+    double *moves, double *held)
+{
+	int group = ir_type_has(ir_type(m, v), b->space->expert_dim)
+		? BOUND_EXPERTS : BOUND_OTHERS;
+
+	moves[group] += times * kernel_bytes(m, v);
+	if (held) {
+		held[group] += kernel_bytes(m, v);
 	}
 }
 
@@ -37,9 +55,18 @@ bound_add_link(struct bound *b, const struct pricing *p, region_id r,
 
 	for (i = 0; i < x->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, x->nodes.at[i]);
+		value_id in = price_param(p->m, n), sum = price_added(p->m, n);
+		bool first = (in || sum) &&
+			is_new(b, to, sum != 0,
+			       ir_attr(p->m, n, IR_ATTR_NAME)->text);
 
-		add(b, p->m, price_param(p->m, n), times, to->weights);
-		add(b, p->m, price_added(p->m, n), times, to->gradients);
+		if (in) {
+			add(b, p->m, in, times, to->moves.weights,
+			    first ? to->held.weights : NULL);
+		} else if (sum) {
+			add(b, p->m, sum, times, to->moves.gradients,
+			    first ? to->held.gradients : NULL);
+		}
 	}
 }
 
@@ -52,15 +79,15 @@ bound_sum_link(struct bound *b)
 
 	for (k = 0; k < BOUND_NGROUPS; k++) {
 		for (i = 0; i < PIECE_MAX; i++) {
-			all[i] = b->link[i].weights[k];
+			all[i] = b->link[i].held.weights[k];
 		}
-		b->layers.weights[k] = piece_sum(b->space, all, 0,
-						 b->space->nlayers);
+		b->held.weights[k] = piece_sum(b->space, all, 0,
+					       b->space->nlayers);
 		for (i = 0; i < PIECE_MAX; i++) {
-			all[i] = b->link[i].gradients[k];
+			all[i] = b->link[i].held.gradients[k];
 		}
-		b->layers.gradients[k] = piece_sum(b->space, all, 0,
-						   b->space->nlayers);
+		b->held.gradients[k] = piece_sum(b->space, all, 0,
+						 b->space->nlayers);
 	}
 }
 
@@ -85,7 +112,7 @@ byte_us(const struct space *s, uint32_t offload)
 
 /* Of a mean rank, in a microbatch. */
 static double
-bytes_of(const struct bound_link *x, const struct piece_key *key,
+bytes_of(const struct bound_params *x, const struct piece_key *key,
 	 const struct space_plan *t)
 {
 	double moves = t->nmicrobatches > 1 ? 2 : 1, bytes = 0;
@@ -114,7 +141,7 @@ bound_find_link(struct bound *b, const struct piece_key *key,
 	for (i = 0; i < PIECE_MAX; i++) {
 		us->forward[i] = kernels->forward[i];
 		us->all[i] = us->forward[i] +
-			     each * bytes_of(&b->link[i], key, t);
+			     each * bytes_of(&b->link[i].moves, key, t);
 	}
 	us->whole_us = piece_sum(b->space, us->all, 0, b->space->nlayers);
 }

@@ -142,7 +142,7 @@ double bound_line_us(struct bound *b, const struct space_plan *t,
 /* Adds what a list of backward has on the link, `times` in its piece. */
 void bound_add_link(struct bound *b, const struct pricing *p, region_id r,
 		    double times, struct bound_link *to);
-/* Sets b->layers. */
+/* Sets b->held. */
 void bound_sum_link(struct bound *b);
 /*
  * Sets the times of pieces in which kernels of backward take nothing, but what

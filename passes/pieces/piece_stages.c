@@ -253,11 +253,21 @@ piece_extra_us(const struct space *s, const struct piece_choice *c,
 	return per_layer(s, c->extra_us, lo, hi);
 }
 
-double
-piece_each_us(const struct space *s, const struct piece_choice *c,
-	      uint32_t kind, int64_t lo, int64_t hi)
+struct piece_each
+piece_extra_each(const struct space *s, const struct piece_choice *c,
+		 uint32_t kind, int64_t lo, int64_t hi)
 {
-	return per_layer(s, c->each_us[kind], lo, hi);
+	struct piece_each all = { 0, 0, 0 };
+	uint32_t k;
+
+	for (k = 0; k < s->nkinds; k++) {
+		double n = (double)piece_layers(s, k, lo, hi);
+
+		all.us += n * c->each[kind][k].us;
+		all.params_us += n * c->each[kind][k].params_us;
+		all.drives_us += n * c->each[kind][k].drives_us;
+	}
+	return all;
 }
 
 double

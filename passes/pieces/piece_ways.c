@@ -45,7 +45,9 @@ subtract(struct piece_choice *x, const struct piece_choice *y)
 	for (k = 0; k < SPACE_MAX_KINDS; k++) {
 		x->extra_us[k] -= y->extra_us[k];
 		for (i = 0; i < SCHED_NKINDS; i++) {
-			x->each_us[i][k] -= y->each_us[i][k];
+			x->each[i][k].us -= y->each[i][k].us;
+			x->each[i][k].params_us -= y->each[i][k].params_us;
+			x->each[i][k].drives_us -= y->each[i][k].drives_us;
 		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			x->less[i][k] -= y->less[i][k];
@@ -153,9 +155,13 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 		double n = w->key.solo ? (double)s->space->nlayers : 1;
 
 		for (i = 0; i < SCHED_NKINDS; i++) {
-			to->each_us[i][k] = price_shown_us(s->space->traits,
-							   &fn[p][i]) / n;
-			to->extra_us[k] += to->each_us[i][k];
+			const struct price_func *f = &fn[p][i];
+
+			to->each[i][k] = (struct piece_each){
+				price_shown_us(s->space->traits, f) / n,
+				f->params_us / n, f->drives_us / n
+			};
+			to->extra_us[k] += to->each[i][k].us;
 		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			to->less[i][k] -= b->slot[i] / n;
@@ -340,7 +346,10 @@ price_ways(struct piece_store *s, struct piece_placed *w,
 	}
 	if (x->at.n) {
 		find_least_maps(x);
+		/* the one as pinned comes first, unless a pass refuses it */
+		x->plain = x->at.at[0];
 		x->first = rank_choices(s->space, x);
+		subtract(&x->plain, &x->first);
 	}
 	x->at.cap = x->at.n;
 	x->at.at = arena_dup(&s->space->keep, x->at.at,
@@ -417,6 +426,7 @@ price_more(struct piece_store *s, struct piece_placed *w,
 	first = rank_choices(s->space, x);
 	subtract(&none, &first);
 	subtract(&x->first, &none);
+	subtract(&x->plain, &first);
 }
 
 uint32_t

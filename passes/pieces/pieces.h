@@ -85,6 +85,12 @@ struct piece_maps {
 	double starts_us, bytes_us, again_us;
 };
 
+/* Of a function of a layer: its kernels, and what crosses the link of hosts
+ * that have parameters, or goes to and from their drives. */
+struct piece_each {
+	double us, params_us, drives_us;
+};
+
 /*
  * A way to recompute, with what its program takes for one layer of each kind
  * and one sequence, against the quickest way.  Plans choose by that, and then
@@ -94,7 +100,7 @@ struct piece_choice {
 	const char *words;	/* `recompute` of the plan */
 	uint32_t nth;		/* piece_key.choice */
 	double extra_us[SPACE_MAX_KINDS];
-	double each_us[SCHED_NKINDS][SPACE_MAX_KINDS];	/* by function */
+	struct piece_each each[SCHED_NKINDS][SPACE_MAX_KINDS];
 	/* bytes that a slot shrinks */
 	double less[SPACE_NSPANS][SPACE_MAX_KINDS];
 	/* at least what its pieces have: see piece_bytes */
@@ -111,6 +117,7 @@ struct piece_choice {
 struct piece_choices {
 	VEC(struct piece_choice) at;	/* empty until needed */
 	struct piece_choice first;	/* itself, not against the first */
+	struct piece_choice plain;	/* as pinned, also if it was dropped */
 	VEC(uint32_t) more;	/* nth of those that piece_widen priced */
 	bool leaves;		/* fronts have more points than these ways */
 	/* the least of all ways */
@@ -401,8 +408,9 @@ void piece_stage_bytes(const struct space *s, const struct piece_cost *c,
  */
 double piece_extra_us(const struct space *s, const struct piece_choice *c,
 		      int64_t lo, int64_t hi);
-double piece_each_us(const struct space *s, const struct piece_choice *c,
-		     uint32_t kind, int64_t lo, int64_t hi);
+struct piece_each piece_extra_each(const struct space *s,
+				   const struct piece_choice *c, uint32_t kind,
+				   int64_t lo, int64_t hi);
 double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 			 uint32_t span, int64_t lo, int64_t hi);
 /*

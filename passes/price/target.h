@@ -239,14 +239,14 @@ struct target_host {
 };
 
 /*
- * The node that has least left, or lacks most; where no node says what it
- * has, the one whose ranks keep most.
- */
-/*
  * Memory, or drives, of the hosts of nodes that so many ranks are in; INFINITY
  * if it is not known of all.
  */
 double target_hosts_bytes(const struct target *t, int64_t nranks, bool drives);
+/*
+ * The node that has least left, or lacks most; where no node says what it
+ * has, the one whose ranks keep most.
+ */
 struct target_host target_fullest_host(const struct target *t,
 				       const struct target_hosted *h);
 /* Whether they fit, as far as is known. */

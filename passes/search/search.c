@@ -344,9 +344,10 @@ has_hosts(const struct ir_module *m, const struct search_options *o)
 
 /*
  * Sets what the report says of parameters on hosts.  They are tried where the
- * target says what memory hosts have, as almost anything fits else.
+ * target says what memory hosts have, as almost anything fits else.  False
+ * after errors.
  */
-static void
+static bool
 find_hosts(struct ir_module *m, const struct search_options *o,
 	   struct search_report *r)
 {
@@ -355,17 +356,21 @@ find_hosts(struct ir_module *m, const struct search_options *o,
 
 	r->hosts = SEARCH_HOSTS_NONE;
 	if (!has_hosts(m, o)) {
-		return;
+		return true;
 	}
 	if (target_span(t, 0, t->groups.n - 1)->device.host_memory_bytes <= 0) {
 		r->hosts = SEARCH_HOSTS_UNKNOWN;
-	} else if (pass_sum(m, &sums)) {
-		r->hosts = SEARCH_HOSTS_KNOWN;
-		r->needs_bytes = (double)sums.weight_bytes +
-				 (double)sums.gradient_bytes +
-				 (double)sums.optimizer_bytes;
-		r->has_bytes = space_all_memory(t);
+		return true;
 	}
+	if (!pass_sum(m, &sums)) {
+		return false;
+	}
+	r->hosts = SEARCH_HOSTS_KNOWN;
+	r->needs_bytes = (double)sums.weight_bytes +
+			 (double)sums.gradient_bytes +
+			 (double)sums.optimizer_bytes;
+	r->has_bytes = space_all_memory(t);
+	return true;
 }
 
 bool
@@ -382,7 +387,9 @@ search_run(struct ir_module *m, const struct search_options *o,
 	memset(out, 0, sizeof *out);
 	out->pins = pins_text(m, a);
 	out->in_order = o->target->groups.n > 1;
-	find_hosts(m, o, out);
+	if (!find_hosts(m, o, out)) {
+		return false;
+	}
 	s.space.streams = out->hosts == SEARCH_HOSTS_KNOWN &&
 			  out->needs_bytes <= out->has_bytes;
 	ok = prepare(&s);

@@ -54,50 +54,56 @@ lower(struct piece_bytes *to, const struct piece_bytes *b)
 }
 
 /*
- * What functions f of layers [lo, hi), each its kernels or its link, whichever
- * takes longer, take more with a way.
+ * What functions f of layers [lo, hi) as pinned take with a way: each its
+ * kernels, or its link, whichever takes longer.
  */
 static double
-beyond_link_us(const struct trial *x, const struct price_func f[SCHED_NKINDS],
-	       const struct piece_choice *way, int64_t lo, int64_t hi)
+linked_us(const struct trial *x, const struct price_func f[SCHED_NKINDS],
+	  const struct piece_choice *way, int64_t lo, int64_t hi)
 {
 	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES, k;
-	double us = 0;
+	const struct space *s = &x->s->space;
+	double mb = (double)x->t->microbatch, us = 0;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		double link = price_link_us(&f[k], offload);
-		double own = price_shown_us(&x->s->o->traits, &f[k]);
-		double more = (double)x->t->microbatch *
-			piece_each_us(&x->s->space, way, k, lo, hi);
+		struct piece_each is = piece_extra_each(s, way, k, lo, hi);
+		struct piece_each was = piece_extra_each(s, &x->ways_of->plain,
+							 k, lo, hi);
+		struct price_func g = f[k];
+		double own = price_shown_us(&x->s->o->traits, &g);
 
-		us += fmax(own + more, link) - fmax(own, link);
+		g.params_us += is.params_us - was.params_us;
+		g.drives_us += is.drives_us - was.drives_us;
+		us += fmax(own + mb * (is.us - was.us),
+			   price_link_us(&g, offload));
 	}
 	return us;
 }
 
 /*
- * Sets what each way of a stage takes more than the quickest, as the programs
- * for one sequence say: of kernels, and if parameters are on hosts, of what the
+ * Sets what each way of a stage takes more than the first, as the programs for
+ * one sequence say: of kernels, and if parameters are on hosts, of what the
  * link does not hide.
  */
 static void
-set_us(const struct trial *x, uint32_t stage, double *us)
+set_us(struct trial *x, uint32_t stage, double *us)
 {
 	bool streams = x->key.offload & PLAN_OFFLOAD_PARAMS;
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	const struct piece_choice *way = x->ways_of->at.at;
+	uint32_t dev = x->dev_of[stage], i;
 	struct price_func f[SCHED_NKINDS];
-	uint32_t i;
+	double first_us = 0;
 
 	if (streams) {
-		piece_stage_price(&x->s->space, x->cost, x->dev_of[stage], lo,
-				  hi, f);
+		piece_price(&x->s->pieces, &x->key, x->t, x->cost, dev);
+		piece_stage_price(&x->s->space, x->cost, dev, lo, hi, f);
+		first_us = linked_us(x, f, way, lo, hi);
 	}
 	for (i = 0; i < x->ways_of->at.n; i++) {
-		const struct piece_choice *way = &x->ways_of->at.at[i];
-
-		us[i] = streams ? beyond_link_us(x, f, way, lo, hi)
+		us[i] = streams ? linked_us(x, f, &way[i], lo, hi) - first_us
 			: (double)x->t->microbatch *
-			  piece_extra_us(&x->s->space, way, lo, hi);
+			  piece_extra_us(&x->s->space, &way[i], lo, hi);
 	}
 }
 
@@ -105,7 +111,9 @@ const struct trial_ways *
 trial_ways_of(const struct trial_rank *f, uint32_t stage)
 {
 	struct trial *x = f->x;
-	struct trial_ways *w = &f->ways[x->like[stage]];
+	uint32_t like = x->dev_of[x->like[stage]] == x->dev_of[stage]
+		? x->like[stage] : stage;
+	struct trial_ways *w = &f->ways[like];
 	double least = INFINITY, all;
 	uint32_t n = x->ways_of->at.n, i, k;
 
@@ -115,7 +123,7 @@ trial_ways_of(const struct trial_rank *f, uint32_t stage)
 	w->made = f->made;
 	w->us = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->us);
 	w->keeps = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->keeps);
-	set_us(x, x->like[stage], w->us);
+	set_us(x, stage, w->us);
 	for (i = 0; i < n; i++) {
 		struct piece_bytes *b = &w->keeps[i];
 

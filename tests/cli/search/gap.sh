@@ -33,6 +33,17 @@ run --pin offload=optimizer+parameters "$@"
 run --pin offload=optimizer "$@"
 below "$step" "$(step_of out)" || bad "$step, and $(step_of out) without"
 
+# where the link hides kernels, what ways read again over it counts, too
+printf '%s\n' 'target one { accelerator = h100; devices = 1; nodes = 1;' \
+	'memory = 40; reserve = 0; host = 32; }' >one.target
+set -- --target ./one.target "$examples/gpt2-xl.llm"
+pins=offload=optimizer+parameters,microbatch=16
+run --pin $pins "$@"
+step=$(step_of out)
+run --pin $pins,recompute=f "$@"
+below "$step" "$(awk -v us="$(step_of out)" 'BEGIN { print us * 1.0001 }')" ||
+	bad "$step, and $(step_of out) with a way of its own list"
+
 # ---- stages of one rank: their ways are chosen by the sum of their times
 
 set -- --target h100x8x8 "$examples/deepseek-v3.llm" \

@@ -269,6 +269,7 @@ test_bounds(void **state)
 		check_drawn(wide, true, &near);
 		check_drawn(rows, false, &near);
 		check_drawn(narrow, false, &near);
+		check_drawn(shared, false, &near);
 	}
 	print_message("%d pieces: bounds are %.3f of prices; of large models, "
 		      "%d: %.3f\n", near.n, near.ratios / near.n, large.n,

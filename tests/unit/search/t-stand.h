@@ -144,6 +144,24 @@ static const char narrow[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); matmul = f8e4m3; }\n";
 
+/* An inner repeat reads weights of the layer around it, three times. */
+static const char shared[] =
+	"model m {\n"
+	"  dim hidden = 512, ffn = 1024, vocab = 512, seq = 64, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 5 as i {\n"
+	"    u = linear(rmsnorm(x) -> ffn) @ \"layers.{i}.up\";\n"
+	"    x = x + linear(silu(u) -> hidden);\n"
+	"    repeat 3 as j {\n"
+	"      u = linear(rmsnorm(x) -> ffn, tied = \"layers.{i}.up\");\n"
+	"      x = x + linear(silu(u) -> hidden);\n"
+	"    }\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
 /* A weight is a first operand: it is read once for all sequences. */
 static const char turned[] =
 	"model m {\n"
