@@ -21,16 +21,14 @@ struct bound_spread;
 /* Parameters by which ranks hold the same: those of experts, and all others. */
 enum bound_group { BOUND_OTHERS, BOUND_EXPERTS, BOUND_NGROUPS };
 
-/* Bytes of the whole model's weights, and gradients. */
-struct bound_params {
-	double weights[BOUND_NGROUPS], gradients[BOUND_NGROUPS];
-};
+enum bound_param { BOUND_WEIGHTS, BOUND_GRADIENTS, BOUND_NPARAMS };
 
-/* Of a layer, what lies on hosts if these have parameters, at least. */
+/* Bytes of a layer that lie on hosts if these have parameters, at least. */
 struct bound_link {
-	struct bound_params moves;	/* that backward reads and adds */
-	struct bound_params held;	/* of these, each tensor once */
-	VEC(sym_t) names[2];	/* of these tensors: weights, gradients */
+	/* that backward reads and adds; of these, each tensor once */
+	double moves[BOUND_NPARAMS][BOUND_NGROUPS];
+	double held[BOUND_NPARAMS][BOUND_NGROUPS];
+	VEC(sym_t) names[BOUND_NPARAMS];	/* of these tensors */
 };
 
 struct bound {
@@ -50,7 +48,7 @@ struct bound {
 	VEC(struct bound_rows) rows;	/* of gradients */
 	VEC(struct bound_work) work;	/* of an unsplit program */
 	struct bound_link *link;	/* by piece; NULL: nothing is known */
-	struct bound_params held;	/* of all layers, as in link */
+	double held[BOUND_NPARAMS][BOUND_NGROUPS];	/* of all layers */
 	struct bound_degrees *of;	/* by space_degrees.nth */
 	/* results so far */
 	VEC(struct bound_arithmetic *) arithmetic;

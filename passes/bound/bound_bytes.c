@@ -62,8 +62,7 @@ hosted_bytes(const struct bound *b, int i, enum bound_group group)
 					     : 1 - b->expert_part;
 
 	return i == 2 ? b->static_bytes[i] * part : !b->link ? 0
-		: i == 1 ? b->held.gradients[group]
-			 : b->held.weights[group];
+		: b->held[i == 1 ? BOUND_GRADIENTS : BOUND_WEIGHTS][group];
 }
 
 double

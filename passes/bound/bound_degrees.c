@@ -214,12 +214,6 @@ by_guess(const void *a, const void *b)
 	return x->us < y->us ? -1 : x->us > y->us ? 1 : by_degrees(x->g, y->g);
 }
 
-static int
-strictest(const struct space *s)
-{
-	return s->pinned[SPACE_PIN_ZERO] ? s->base.zero : 3;
-}
-
 /* Raises the guess to that of the pipeline, for degrees that may fit. */
 static void
 guess_pipeline(struct bound *b, const struct space_degrees *g)
@@ -230,7 +224,7 @@ guess_pipeline(struct bound *b, const struct space_degrees *g)
 	struct space_plan t = { .g = g, .sched = sched_find("1f1b"),
 				.microbatch = first_microbatch(s) };
 
-	if (!has_room(b, g, strictest(s))) {
+	if (!has_room(b, g, space_strictest_zero(s))) {
 		return;
 	}
 	t.nmicrobatches = space_microbatches(s, g, t.microbatch);
@@ -252,7 +246,8 @@ bound_order(struct bound *b)
 	for (i = 0; i < n; i++) {
 		guess_pipeline(b, &s->degrees.at[i]);
 		at[i].us = b->of[i].guess_us;
-		at[i].has_room = has_room(b, &s->degrees.at[i], strictest(s));
+		at[i].has_room = has_room(b, &s->degrees.at[i],
+					  space_strictest_zero(s));
 		at[i].g = &s->degrees.at[i];
 	}
 	if (n) {

@@ -19,33 +19,20 @@
 
 /* Whether a weight, or the sum of a gradient, is new among the layer's. */
 static bool
-is_new(struct bound *b, struct bound_link *x, bool sum, sym_t name)
+is_new(struct bound *b, struct bound_link *x, enum bound_param of, sym_t name)
 {
 	uint32_t i;
 
-	for (i = 0; i < x->names[sum].n && x->names[sum].at[i] != name; i++) {
+	for (i = 0; i < x->names[of].n && x->names[of].at[i] != name; i++) {
 	}
-	if (i < x->names[sum].n) {
+	if (i < x->names[of].n) {
 		return false;
 	}
-	VEC_PUSH(&b->space->keep, &x->names[sum], name);
+	VEC_PUSH(&b->space->keep, &x->names[of], name);
 	return true;
 }
 
-/* By enum bound_group; an inner repeat has one of a name, or several. */
-static void
-add(struct bound *b, const struct ir_module *m, value_id v, double times,
-    double *moves, double *held)
-{
-	int group = ir_type_has(ir_type(m, v), b->space->expert_dim)
-		? BOUND_EXPERTS : BOUND_OTHERS;
-
-	moves[group] += times * kernel_bytes(m, v);
-	if (held) {
-		held[group] += kernel_bytes(m, v);
-	}
-}
-
+/* An inner repeat has one tensor of a name or several: one is held at least. */
 void
 bound_add_link(struct bound *b, const struct pricing *p, region_id r,
 	       double times, struct bound_link *to)
@@ -55,17 +42,21 @@ bound_add_link(struct bound *b, const struct pricing *p, region_id r,
 
 	for (i = 0; i < x->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, x->nodes.at[i]);
-		value_id in = price_param(p->m, n), sum = price_added(p->m, n);
-		bool first = (in || sum) &&
-			is_new(b, to, sum != 0,
-			       ir_attr(p->m, n, IR_ATTR_NAME)->text);
+		value_id in = price_param(p->m, n);
+		value_id v = in ? in : price_added(p->m, n);
+		enum bound_param of = in ? BOUND_WEIGHTS : BOUND_GRADIENTS;
+		enum bound_group group;
+		double bytes;
 
-		if (in) {
-			add(b, p->m, in, times, to->moves.weights,
-			    first ? to->held.weights : NULL);
-		} else if (sum) {
-			add(b, p->m, sum, times, to->moves.gradients,
-			    first ? to->held.gradients : NULL);
+		if (!v) {
+			continue;
+		}
+		group = ir_type_has(ir_type(p->m, v), b->space->expert_dim)
+			? BOUND_EXPERTS : BOUND_OTHERS;
+		bytes = kernel_bytes(p->m, v);
+		to->moves[of][group] += times * bytes;
+		if (is_new(b, to, of, ir_attr(p->m, n, IR_ATTR_NAME)->text)) {
+			to->held[of][group] += bytes;
 		}
 	}
 }
@@ -74,20 +65,16 @@ void
 bound_sum_link(struct bound *b)
 {
 	double all[PIECE_MAX];
-	uint32_t k;
-	int i;
+	int of, group, i;
 
-	for (k = 0; k < BOUND_NGROUPS; k++) {
-		for (i = 0; i < PIECE_MAX; i++) {
-			all[i] = b->link[i].held.weights[k];
+	for (of = 0; of < BOUND_NPARAMS; of++) {
+		for (group = 0; group < BOUND_NGROUPS; group++) {
+			for (i = 0; i < PIECE_MAX; i++) {
+				all[i] = b->link[i].held[of][group];
+			}
+			b->held[of][group] = piece_sum(b->space, all, 0,
+						       b->space->nlayers);
 		}
-		b->held.weights[k] = piece_sum(b->space, all, 0,
-					       b->space->nlayers);
-		for (i = 0; i < PIECE_MAX; i++) {
-			all[i] = b->link[i].held.gradients[k];
-		}
-		b->held.gradients[k] = piece_sum(b->space, all, 0,
-						 b->space->nlayers);
 	}
 }
 
@@ -112,7 +99,7 @@ byte_us(const struct space *s, uint32_t offload)
 
 /* Of a mean rank, in a microbatch. */
 static double
-bytes_of(const struct bound_params *x, const struct piece_key *key,
+bytes_of(const struct bound_link *x, const struct piece_key *key,
 	 const struct space_plan *t)
 {
 	double moves = t->nmicrobatches > 1 ? 2 : 1, bytes = 0;
@@ -121,9 +108,9 @@ bytes_of(const struct bound_params *x, const struct piece_key *key,
 	for (i = 0; i < BOUND_NGROUPS; i++) {
 		enum bound_group k = (enum bound_group)i;
 
-		bytes += x->weights[i] *
+		bytes += x->moves[BOUND_WEIGHTS][i] *
 			 bound_part_of(t->g, k, key->zero > 2) +
-			 moves * x->gradients[i] *
+			 moves * x->moves[BOUND_GRADIENTS][i] *
 			 bound_part_of(t->g, k, key->zero > 1);
 	}
 	return bytes / (double)t->g->tp;
@@ -141,7 +128,7 @@ bound_find_link(struct bound *b, const struct piece_key *key,
 	for (i = 0; i < PIECE_MAX; i++) {
 		us->forward[i] = kernels->forward[i];
 		us->all[i] = us->forward[i] +
-			     each * bytes_of(&b->link[i].moves, key, t);
+			     each * bytes_of(&b->link[i], key, t);
 	}
 	us->whole_us = piece_sum(b->space, us->all, 0, b->space->nlayers);
 }

@@ -155,7 +155,11 @@ settle_all(struct search *s, double aim_us)
 			return;
 		}
 	}
-	/* rounds ran out: the best plan whose program was not made is open */
+	/*
+	 * Rounds ran out: the best plan whose program was not made is open, and
+	 * that nothing fits is not known.
+	 */
+	s->out->stopped |= s->out->found.n && !s->settled.n;
 	if (s->out->found.n) {
 		s->open_us = fmin(s->open_us, s->out->found.at[0].step_us);
 	}

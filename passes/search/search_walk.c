@@ -87,7 +87,7 @@ static bool
 has_memory(struct search *s, const struct space_degrees *g)
 {
 	const struct space *x = &s->space;
-	int zero = x->pinned[SPACE_PIN_ZERO] ? x->base.zero : 3;
+	int zero = space_strictest_zero(x);
 	double bytes = bound_least_bytes(&s->bounds, g, zero,
 					 space_may_offload(x));
 

@@ -116,6 +116,13 @@ struct space {
  */
 bool space_open(struct space *s);
 void space_release(struct space *s);
+/* The strictest ZeRO of a plan that may have any. */
+static inline int
+space_strictest_zero(const struct space *s)
+{
+	return s->pinned[SPACE_PIN_ZERO] ? s->base.zero : 3;
+}
+
 /* What may be on the host of tensors that live for the whole step. */
 uint32_t space_may_offload(const struct space *s);
 

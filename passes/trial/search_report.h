@@ -72,7 +72,7 @@ struct search_near {
 	uint32_t fullest;
 };
 
-/* Whether weights and gradients might lie on hosts, where nothing fits. */
+/* Whether plans may have weights and gradients on hosts. */
 enum search_hosts {
 	SEARCH_HOSTS_NONE,	/* never */
 	SEARCH_HOSTS_UNKNOWN,	/* if the target said what memory they have */

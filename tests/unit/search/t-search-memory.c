@@ -292,6 +292,7 @@ test_arenas(void **state)
 	assert_int_equal(near.slower, 0);
 	assert_true(near.quicker > near.n / 4);
 	assert_true(near.ratios > 0.99 * near.n);
+	assert_true(near.kept > 0.3 * near.n);
 }
 
 int
