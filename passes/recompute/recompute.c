@@ -224,8 +224,8 @@ find_drops(struct recompute *c, const char *const *what)
 
 			saved[v] = is && strcmp(is, what[r]) == 0;
 		}
-		ok &= recompute_set(c->m, what[r], " of its stages",
-				    c->s.nvalues, saved, c->drops);
+		ok &= recompute_set(c->m, what[r], c->s.nvalues, c->s.saved,
+				    saved, c->drops);
 	}
 	return ok;
 }
@@ -251,7 +251,8 @@ pass_recompute(struct pass_ctx *p, struct ir_module *m)
 		return false;
 	}
 	recompute_init(&c, p, m);
-	if (all ? !recompute_set(m, all, "", c.s.nvalues, c.s.saved, c.drops)
+	if (all ? !recompute_set(m, all, c.s.nvalues, c.s.saved, c.s.saved,
+				 c.drops)
 		: !find_drops(&c, what)) {
 		return false;
 	}

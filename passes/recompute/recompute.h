@@ -43,11 +43,12 @@ const char **recompute_split(struct pass_ctx *p, struct ir_module *m,
 			     const struct plan *plan);
 /*
  * Sets drops[v] for each value v in saved[] that `what` names: "none", "full",
- * "attention", or names of values and ops.  If nothing saved has a name, the
- * warning says "no repeat" followed by `where`.  False after an error.
+ * "attention", or names of values and ops.  Warns of a name that nothing in
+ * any[] has: of the layers of some stages, others may have what a word means.
+ * False after an error.
  */
-bool recompute_set(struct ir_module *m, const char *what, const char *where,
-		   uint32_t nvalues, const bool *saved, bool *drops);
+bool recompute_set(struct ir_module *m, const char *what, uint32_t nvalues,
+		   const bool *any, const bool *saved, bool *drops);
 /* recompute_set for the word "attention". */
 void recompute_attention(struct ir_module *m, uint32_t nvalues,
 			 const bool *saved, bool *drops);

@@ -10,8 +10,8 @@
 struct set {
 	struct ir_module *m;
 	uint32_t nvalues;
-	const char *where;	/* in a warning, after "no repeat" */
-	const bool *saved;
+	const bool *any;	/* that any repeat saves */
+	const bool *saved;	/* those that the words are for */
 	bool *drops;
 };
 
@@ -76,7 +76,7 @@ what_is_saved(const struct set *s)
 	intern_init(&known, &s->m->ctx->tmp);
 	buf_init(&b, &s->m->ctx->tmp);
 	for (v = 1; v < s->nvalues; v++) {
-		const char *name = s->saved[v] ? called(s, v) : NULL;
+		const char *name = s->any[v] ? called(s, v) : NULL;
 		uint32_t n = known.text.n;
 
 		if (name && (intern_str(&known, name), known.text.n > n)) {
@@ -97,8 +97,8 @@ complain(const struct set *s, const char *name)
 
 	if (plan_can_rebuild(s->m, name, &near)) {
 		diag_warn(d, WARN_UNUSED_HINT, span, "`recompute`: no "
-			  "repeat%s keeps `%s` for backward; kept are %s",
-			  s->where, name, what_is_saved(s));
+			  "repeat keeps `%s` for backward; kept are %s", name,
+			  what_is_saved(s));
 		return true;
 	}
 	diag_error(d, span, "`recompute`: the model has no `%s`%s; kept for "
@@ -117,24 +117,25 @@ add_name(struct set *s, const char *name)
 	for (v = 1; v < s->nvalues; v++) {
 		const struct ir_value *x;
 
-		if (!s->saved[v]) {
+		if (!s->any[v]) {
 			continue;
 		}
 		x = &s->m->values.at[recompute_root(s->m, v)];
 		if (x->hint == sym || (x->node &&
 		    strcmp(ir_ops[ir_node(s->m, x->node)->op].name,
 			   name) == 0)) {
-			s->drops[v] = found = true;
+			s->drops[v] |= s->saved[v];
+			found = true;
 		}
 	}
 	return found || complain(s, name);
 }
 
 bool
-recompute_set(struct ir_module *m, const char *what, const char *where,
-	      uint32_t nvalues, const bool *saved, bool *drops)
+recompute_set(struct ir_module *m, const char *what, uint32_t nvalues,
+	      const bool *any, const bool *saved, bool *drops)
 {
-	struct set s = { .m = m, .nvalues = nvalues, .where = where,
+	struct set s = { .m = m, .nvalues = nvalues, .any = any,
 			 .saved = saved, .drops = drops };
 	const char *word;
 	bool ok = true;
