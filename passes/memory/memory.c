@@ -355,7 +355,7 @@ memory_host(const struct memory *m, const struct ranks *r,
 		most = bytes[i] > most ? bytes[i] : most;
 	}
 	return most > 0 ? target_fullest_host(t, &h)
-			: (struct target_host){ 0, 0 };
+			: (struct target_host){ 0, 0, 0, 0 };
 }
 
 bool

@@ -236,6 +236,7 @@ struct target_hosted {
 /* Of a node: bytes that are used, and that it has; 0: not known. */
 struct target_host {
 	double bytes, has;
+	int64_t lo, hi;		/* its ranks are [lo, hi) */
 };
 
 /*
@@ -243,6 +244,17 @@ struct target_host {
  * if it is not known of all.
  */
 double target_hosts_bytes(const struct target *t, int64_t nranks, bool drives);
+/* The place in the pipeline of one of all ranks. */
+static inline uint32_t
+target_place(const struct target_hosted *h, int64_t rank)
+{
+	return (uint32_t)(rank / h->apart % h->npipes);
+}
+
+/* Calls `see` for the node of each kind, of those that have the same ranks. */
+void target_each_host(const struct target *t, const struct target_hosted *h,
+		      void (*see)(void *user, const struct target_host *x),
+		      void *user);
 /*
  * The node that has least left, or lacks most; where no node says what it
  * has, the one whose ranks keep most.

@@ -240,7 +240,7 @@ host_bytes(const struct target_hosted *h, int64_t lo, int64_t hi)
 	double all = 0;
 
 	for (; lo < hi; lo++) {
-		all += h->bytes[lo / h->apart % h->npipes];
+		all += h->bytes[target_place(h, lo)];
 	}
 	return all;
 }
@@ -270,10 +270,11 @@ like_nodes(const struct target_hosted *h, int64_t lo, int64_t hi)
  * Nodes of a group are alike once the places of their ranks in the pipeline
  * repeat, but for the last one, which may have fewer ranks.
  */
-struct target_host
-target_fullest_host(const struct target *t, const struct target_hosted *h)
+void
+target_each_host(const struct target *t, const struct target_hosted *h,
+		 void (*see)(void *user, const struct target_host *x),
+		 void *user)
 {
-	struct target_host fullest = { 0, 0 };
 	int64_t lo = 0, hi, node, first, all = h->apart * (int64_t)h->npipes;
 	int64_t more;
 	uint32_t i;
@@ -288,15 +289,33 @@ target_fullest_host(const struct target *t, const struct target_hosted *h)
 
 			hi = lo + g->devices;
 			hi = hi < h->nranks ? hi : h->nranks;
-			x.bytes = host_bytes(h, lo, hi);
-			x.has = host_part(g, h->drives) *
-				(double)g->devices;
-			fullest = is_fuller(&fullest, &x) ? x : fullest;
+			x = (struct target_host){
+				host_bytes(h, lo, hi),
+				host_part(g, h->drives) * (double)g->devices,
+				lo, hi
+			};
+			see(user, &x);
 			more = like_nodes(h, lo, hi);
 			node += more;
 			lo = hi + more * g->devices;
 		}
 		lo = first + g->nodes * g->devices;
 	}
+}
+
+static void
+keep_fuller(void *user, const struct target_host *x)
+{
+	struct target_host *fullest = user;
+
+	*fullest = is_fuller(fullest, x) ? *x : *fullest;
+}
+
+struct target_host
+target_fullest_host(const struct target *t, const struct target_hosted *h)
+{
+	struct target_host fullest = { 0, 0, 0, 0 };
+
+	target_each_host(t, h, keep_fuller, &fullest);
 	return fullest;
 }
