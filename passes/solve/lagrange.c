@@ -52,7 +52,7 @@ priced_us(const struct lagrange *x, double price, double *over)
 	return all - price * x->room;
 }
 
-/* The time of the slowest ways. */
+/* The time of the slowest ways, of those that there are. */
 static double
 most_us(const struct lagrange *x)
 {
@@ -61,7 +61,9 @@ most_us(const struct lagrange *x)
 
 	for (i = 0; i < x->n; i++) {
 		for (c = 0, most = 0; c < x->nways; c++) {
-			most = fmax(most, x->us[i * x->nways + c]);
+			double us = x->us[i * x->nways + c];
+
+			most = isfinite(us) ? fmax(most, us) : most;
 		}
 		all += most;
 	}

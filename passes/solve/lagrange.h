@@ -9,7 +9,8 @@
 
 struct lagrange {
 	uint32_t n, nways;	/* stages; ways of each */
-	/* by stage, then by way: what it takes and keeps */
+	/* by stage, then by way: what it takes, INFINITY if there is no such
+	 * way, and what it keeps */
 	double *us, *bytes;
 	double room;		/* bytes of all stages together */
 };
