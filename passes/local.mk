@@ -287,9 +287,10 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/trial/trial_fit.c \
 	%D%/trial/trial_fit.h \
 	%D%/trial/trial_host.c \
+	%D%/trial/trial_kept.c \
+	%D%/trial/trial_shares.c \
 	%D%/trial/trial_slow.c \
 	%D%/trial/trial_try.c \
-	%D%/trial/trial_kept.c \
 	%D%/trial/trial_ways.c \
 	%D%/weight_use.c \
 	%D%/weight_use.h \

@@ -165,8 +165,10 @@ piece_carried(const struct memory *mem, struct arena *a)
 	return is;
 }
 
-/* Temporary values of a function, of what repeats carry only the first. */
+/* Temporary values of a function: of what repeats carry all, or only the first.
+ */
 struct inside {
+	bool all;
 	const struct piece_sharding *w;
 	const struct memory *mem;
 	const bool *carried;
@@ -175,6 +177,7 @@ struct inside {
 	uint32_t from, to;	/* the function's buffers */
 	struct memory_block *block;
 	struct piece_bytes *to_piece;	/* by piece */
+	double *most;		/* by stage: of all values so far */
 };
 
 /* Sets the step until which a value is alive, if it is one of these. */
@@ -183,9 +186,11 @@ is_inside(const struct inside *x, uint32_t i, uint32_t *to)
 {
 	const struct memory_buffer *b = &x->mem->buffers.at[i];
 
-	*to = x->carried[i + 1] ? x->until[i + 1] : b->to;
+	bool carried = !x->all && x->carried[i + 1];
+
+	*to = carried ? x->until[i + 1] : b->to;
 	return b->kind == MEMORY_TEMPS && b->stage != UINT32_MAX &&
-	       (!x->carried[i + 1] || *to > b->from);
+	       (!carried || *to > b->from);
 }
 
 /*
@@ -234,16 +239,16 @@ has_parts(const struct kernel_list *l)
 	return false;
 }
 
-/* Splits what is alive at a step in what grows with sequences and the rest. */
-static void
-set_grown(const struct inside *x, uint32_t step, struct piece_bytes *to)
+/* What is alive at a step, of sequences and of all. */
+static struct grown
+grown_at(const struct inside *x, uint32_t step)
 {
 	const struct memory_buffer *first = &x->mem->buffers.at[x->from];
+	struct grown all = { 0, 0 };
 	uint32_t i, until;
 
-	to->inside_grows = to->inside_stays = 0;
 	if (has_parts(x->mem->kernels[first->func]->top)) {
-		return;		/* values live longer there */
+		return all;	/* values live longer there */
 	}
 	for (i = x->from; i < x->to; i++) {
 		const struct memory_buffer *b = &x->mem->buffers.at[i];
@@ -252,17 +257,17 @@ set_grown(const struct inside *x, uint32_t step, struct piece_bytes *to)
 		    until >= step) {
 			struct grown grown = grown_bytes(x->w, b);
 
-			to->inside_grows += grown.grows;
-			to->inside_stays += grown.stays;
+			all.grows += grown.grows;
+			all.stays += grown.stays;
 		}
 	}
+	return all;
 }
 
-static void
-add_inside(struct inside *x, struct arena *a)
+/* The most that is alive at once in the function, and how it grows. */
+static double
+most_inside(struct inside *x, struct arena *a, struct grown *grown)
 {
-	const struct memory_buffer *first = &x->mem->buffers.at[x->from];
-	struct piece_bytes *to;
 	uint32_t n = 0, i, step, until;
 	double bytes;
 
@@ -275,13 +280,36 @@ add_inside(struct inside *x, struct arena *a)
 			};
 		}
 	}
-	if (n) {
-		bytes = (double)memory_bound(a, x->block, n, &step);
-		to = &x->to_piece[x->w->on->piece_of[first->stage]];
-		if (bytes > to->inside) {
-			to->inside = bytes;
-			set_grown(x, step, to);
-		}
+	bytes = n ? (double)memory_bound(a, x->block, n, &step) : 0;
+	*grown = n ? grown_at(x, step) : (struct grown){ 0, 0 };
+	return bytes;
+}
+
+static void
+add_inside(struct inside *x, struct arena *a)
+{
+	uint32_t stage = x->mem->buffers.at[x->from].stage;
+	struct piece_bytes *to;
+	struct grown grown;
+	double bytes;
+
+	if (stage == UINT32_MAX) {
+		return;
+	}
+	to = &x->to_piece[x->w->on->piece_of[stage]];
+	x->all = false;
+	bytes = most_inside(x, a, &grown);
+	if (bytes > to->inside) {
+		to->inside = bytes;
+		to->inside_grows = grown.grows;
+		to->inside_stays = grown.stays;
+	}
+	x->all = true;
+	bytes = most_inside(x, a, &grown);
+	if (bytes > x->most[stage]) {
+		x->most[stage] = bytes;
+		to->temp_grows = grown.grows;
+		to->temp_stays = grown.stays;
 	}
 }
 
@@ -301,6 +329,7 @@ set_inside(const struct piece_sharding *w, const struct memory *mem,
 	x.carried = piece_carried(mem, a);
 	x.until = find_firsts(w, mem, a);
 	x.block = arena_alloc(a, (n + 1) * sizeof *x.block);
+	x.most = arena_alloc(a, (w->on->nstages + 1) * sizeof *x.most);
 	while (x.to < n) {
 		x.from = x.to;
 		while (x.to < n && mem->buffers.at[x.to].func ==

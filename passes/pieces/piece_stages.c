@@ -257,13 +257,14 @@ struct piece_each
 piece_extra_each(const struct space *s, const struct piece_choice *c,
 		 uint32_t kind, int64_t lo, int64_t hi)
 {
-	struct piece_each all = { 0, 0, 0 };
+	struct piece_each all = { 0, 0, 0, 0 };
 	uint32_t k;
 
 	for (k = 0; k < s->nkinds; k++) {
 		double n = (double)piece_layers(s, k, lo, hi);
 
 		all.us += n * c->each[kind][k].us;
+		all.saves_us += n * c->each[kind][k].saves_us;
 		all.params_us += n * c->each[kind][k].params_us;
 		all.drives_us += n * c->each[kind][k].drives_us;
 	}
@@ -310,9 +311,15 @@ piece_least_bytes(const struct space *s, const struct piece_choice *c,
 			       per_layer(s, c->stays[k], lo, hi);
 	}
 	for (k = 0; k < s->nkinds; k++) {
-		if (piece_layers(s, k, lo, hi) > 0) {
+		int64_t layers = piece_layers(s, k, lo, hi);
+
+		if (layers > 0) {
 			out->temp = fmax(out->temp, c->inside_stays[k] +
 					 sequences * c->inside_grows[k]);
+		}
+		if (layers > 1) {
+			out->temp = fmax(out->temp, c->temp_stays[k] +
+					 sequences * c->temp_grows[k]);
 		}
 	}
 }
@@ -332,27 +339,37 @@ piece_kept_bytes(const struct space *s, const struct piece_kept *x, int64_t lo,
 }
 
 /*
- * All that forward saves in layers crosses the link once.  Values without a dim
- * of sequences are left out: they are known as they lie in memory, aligned, and
- * not as they cross.  Of rows that reserve more than they have, what crosses is
- * not known.
+ * All that forward saves in layers crosses the link once, and again before
+ * backward reads it, of a split one before its last half that does.  Values
+ * without a dim of sequences are left out: they are known as they lie in
+ * memory, aligned, and not as they cross.  Of rows that reserve more than they
+ * have, what crosses is not known.
  */
-double
+void
 piece_least_link_us(const struct space *s, const struct piece_choice *c,
-		    uint32_t dev, int64_t lo, int64_t hi, bool solo,
-		    double sequences)
+		    uint32_t dev, int64_t lo, int64_t hi,
+		    const struct piece_key *key, double sequences,
+		    double out[SCHED_NKINDS])
 {
-	double rate = s->devs.at[dev]->device.host_bytes_us;
-	bool first = lo == 0 && !solo, last = hi == s->nlayers && !solo;
+	double rate = s->devs.at[dev]->device.host_bytes_us, us[SPACE_NSPANS];
+	bool first = lo == 0 && !key->solo;
+	bool last = hi == s->nlayers && !key->solo;
+	uint32_t k;
 
+	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	if (rate <= 0 || ir_setting(s->m, "memory.routed")) {
-		return 0;
+		return;
 	}
 	lo += first;
 	hi -= last;
-	return sequences * (per_layer(s, c->grows[MEMORY_TO_INPUT], lo, hi) +
-			    per_layer(s, c->grows[MEMORY_TO_WEIGHTS], lo, hi)) /
-	       rate * (1 - PIECE_NEAR);
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		us[k] = sequences * per_layer(s, c->grows[k], lo, hi) / rate *
+			(1 - PIECE_NEAR);
+	}
+	out[SCHED_F] = us[MEMORY_TO_INPUT] + us[MEMORY_TO_WEIGHTS];
+	out[SCHED_B] = key->split ? 0 : out[SCHED_F];
+	out[SCHED_I] = key->split ? us[MEMORY_TO_INPUT] : 0;
+	out[SCHED_W] = key->split ? us[MEMORY_TO_WEIGHTS] : 0;
 }
 
 /* ---- layers by stage ---- */

@@ -46,6 +46,7 @@ subtract(struct piece_choice *x, const struct piece_choice *y)
 		x->extra_us[k] -= y->extra_us[k];
 		for (i = 0; i < SCHED_NKINDS; i++) {
 			x->each[i][k].us -= y->each[i][k].us;
+			x->each[i][k].saves_us -= y->each[i][k].saves_us;
 			x->each[i][k].params_us -= y->each[i][k].params_us;
 			x->each[i][k].drives_us -= y->each[i][k].drives_us;
 		}
@@ -159,7 +160,8 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 
 			to->each[i][k] = (struct piece_each){
 				price_shown_us(s->space->traits, f) / n,
-				f->params_us / n, f->drives_us / n
+				f->saves_us / n, f->params_us / n,
+				f->drives_us / n
 			};
 			to->extra_us[k] += to->each[i][k].us;
 		}
@@ -172,6 +174,8 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 		}
 		to->inside_grows[k] = b->inside_grows;
 		to->inside_stays[k] = b->inside_stays;
+		to->temp_grows[k] = b->temp_grows;
+		to->temp_stays[k] = b->temp_stays;
 		to->sends_grow[0][k] = b->sends_grow[0];
 		to->sends_grow[1][k] = b->sends_grow[1];
 		to->temp = fmax(to->temp, b->temp);

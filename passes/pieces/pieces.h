@@ -61,17 +61,18 @@ struct piece_bytes {
 	double host[SPACE_NSPANS];	/* of slots, if they lie on the host */
 	/*
 	 * by enum memory_span: of what is saved, what is of sequences, without
-	 * padding, and what is not; of `inside`, too; and the former of what
-	 * is sent
+	 * padding, and what is not; and the former of what is sent
 	 */
 	double grows[MEMORY_NSPANS], stays[MEMORY_NSPANS];
-	double inside_grows, inside_stays, sends_grow[2];
+	double sends_grow[2];
 	/* of slots, of what is of sequences: what no way to recompute drops */
 	double kept[SPACE_NSPANS];
 	/* temporary: the most that are alive at once in a function */
 	double temp;
 	/* the same without what iterations of layers carry to the next */
 	double inside;
+	/* of either, what is of sequences, without padding, and what is not */
+	double temp_grows, temp_stays, inside_grows, inside_stays;
 	double sends[2];	/* to other stages: forward, back; one copy */
 };
 
@@ -86,9 +87,9 @@ struct piece_maps {
 };
 
 /* Of a function of a layer: its kernels, and what crosses the link of hosts
- * that have parameters, or goes to and from their drives. */
+ * that have saves or parameters, or goes to and from their drives. */
 struct piece_each {
-	double us, params_us, drives_us;
+	double us, saves_us, params_us, drives_us;
 };
 
 /*
@@ -107,6 +108,7 @@ struct piece_choice {
 	double grows[MEMORY_NSPANS][SPACE_MAX_KINDS];
 	double stays[MEMORY_NSPANS][SPACE_MAX_KINDS];
 	double inside_grows[SPACE_MAX_KINDS], inside_stays[SPACE_MAX_KINDS];
+	double temp_grows[SPACE_MAX_KINDS], temp_stays[SPACE_MAX_KINDS];
 	double sends_grow[2][SPACE_MAX_KINDS];
 	double temp;		/* temporary bytes of the piece with most */
 	/* what it takes at least: of layers that have pieces of their own */
@@ -430,12 +432,13 @@ void piece_kept_bytes(const struct space *s, const struct piece_kept *x,
 		      int64_t lo, int64_t hi, bool solo, double sequences,
 		      double slot[SPACE_NSPANS]);
 /*
- * At least what the saves of forward take on the link to the host, if they lie
- * there.
+ * At least what saves take on the link to the host, if they lie there, by
+ * function; split: backward is two of them.
  */
-double piece_least_link_us(const struct space *s, const struct piece_choice *c,
-			   uint32_t dev, int64_t lo, int64_t hi, bool solo,
-			   double sequences);
+void piece_least_link_us(const struct space *s, const struct piece_choice *c,
+			 uint32_t dev, int64_t lo, int64_t hi,
+			 const struct piece_key *key, double sequences,
+			 double out[SCHED_NKINDS]);
 /* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
 void piece_stage_update(const struct space *s, const struct piece_update *u,
 			uint32_t dev, int64_t lo, int64_t hi,

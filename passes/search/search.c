@@ -24,6 +24,8 @@ walk(struct search *s, double worst_us, uint32_t enough)
 
 	s->worst_us = worst_us;
 	s->enough = enough;
+	/* what is below the limit and still open is met again */
+	s->open_us = INFINITY;
 	s->out->found.n = 0;
 	s->out->space = 0;
 	s->out->full = s->out->cut = s->out->above = 0;

@@ -65,6 +65,48 @@ take_fullest(const struct memory *mem, const struct ranks *r,
 	}
 }
 
+/*
+ * Whether all ranks have memory for their updates.  These are the same with any
+ * ways to recompute, as are the tensors that live all step.
+ */
+static bool
+has_updates(const struct memory *mem, const struct target_devs *devs)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < mem->nranks; i++) {
+		const struct memory_rank *x = &mem->rank[i];
+		int64_t bytes = x->update.bound;
+
+		for (k = 0; k <= MEMORY_PIPELINE; k++) {
+			bytes += x->by[k];
+		}
+		if ((double)bytes >
+		    target_free_bytes(target_devs_of(devs, i))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Notes for the report a plan that no ways make fit, if it lacks least. */
+static void
+note_near(struct search *s, const struct search_found *f, const char *device)
+{
+	struct search_report *out = s->out;
+	struct search_near *n = &out->least;
+
+	if (out->any_near &&
+	    f->bytes - f->capacity >= n->bytes - n->capacity) {
+		return;
+	}
+	out->any_near = true;
+	*n = (struct search_near){
+		f->plan, f->bytes, f->capacity,
+		s->space.devs.n > 1 ? device : "", f->fullest
+	};
+}
+
 /* Bytes of scratch beyond the reserve of the device. */
 static int64_t
 scratch_beside(const struct search *s, const struct ranks *r,
@@ -77,7 +119,8 @@ scratch_beside(const struct search *s, const struct ranks *r,
 	return bytes > 0 ? bytes : 0;
 }
 
-/* Plans the memory of programs, and prices them if they fit. */
+/* Plans the memory of programs, and prices them if they fit.  False: no ways to
+ * recompute make them fit. */
 static bool
 weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	 struct search_found *f)
@@ -95,12 +138,18 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 		return false;
 	}
 	if (!memory_fits_hosts(&mem, &r, s->o->target, a)) {
-		return false;
+		/* other ways may save less there */
+		f->bytes = f->capacity + 1;
+		return f->plan.offload & PLAN_OFFLOAD_SAVES;
 	}
 	price_devs(&r, s->o->target, a, &devs);
 	take_fullest(&mem, &r, &devs, a, f);
 	if (s->o->scratch && f->bytes <= f->capacity) {
 		f->bytes += scratch_beside(s, &r, mem.kernels);
+	}
+	if (f->bytes > f->capacity && !has_updates(&mem, &devs)) {
+		note_near(s, f, target_devs_of(&devs, f->fullest)->device.name);
+		return false;
 	}
 	if (f->bytes > f->capacity) {
 		return true;

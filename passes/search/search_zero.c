@@ -122,6 +122,7 @@ is_left_open(struct trial *x)
 		return false;
 	}
 	s->out->open++;
+	trial_least(x, 0);	/* the next walk meets it again */
 	if (!bound_is_above(&s->bounds, &x->key, x->t, s->open_us)) {
 		s->open_us = fmin(s->open_us,
 				  bound_us(&s->bounds, &x->key, x->t));
@@ -252,9 +253,9 @@ is_worth(uint32_t offload, int zero, const struct tried *all)
 	}
 	for (i = 0; i < 2; i++) {
 		less = offload & ~nvme[i];
-		if (less != offload &&
-		    (all->outcome[less][zero] != OUTCOME_FULL ||
-		     !all->drives_help[less][zero])) {
+		if (less != offload && (!all->drives_help[less][zero] ||
+		    (all->outcome[less][zero] != OUTCOME_FULL &&
+		     !(offload & PLAN_OFFLOAD_SAVES)))) {
 			return false;
 		}
 	}

@@ -28,6 +28,9 @@ rank_stages(struct trial *x)
 	x->dev = space_devs_of_ranks(&x->s->space, x->t->g, a);
 	x->chosen = arena_alloc(a, pp * sizeof *x->chosen);
 	x->left = arena_alloc(a, pp * sizeof *x->left);
+	x->work = arena_alloc(a, pp * sizeof *x->work);
+	x->share = arena_alloc(a, pp * sizeof *x->share);
+	x->shared = arena_alloc(a, pp * sizeof *x->shared);
 	x->dev_of = arena_alloc(a, x->nstages * sizeof *x->dev_of);
 	for (i = 0; i < x->nstages; i++) {
 		x->dev_of[i] = x->dev[x->rank_of[i]];
@@ -50,6 +53,8 @@ trial_begin(struct search *s, struct space_plan *t)
 
 	rank_stages(&x);
 	x.choice = arena_alloc(&s->space.tmp, x.nstages * sizeof *x.choice);
+	x.sure = arena_alloc(&s->space.tmp, x.nstages * sizeof *x.sure);
+	x.quickest = arena_alloc(&s->space.tmp, x.nstages * sizeof *x.quickest);
 	x.slot = arena_alloc(&s->space.tmp, (size_t)t->chunks *
 			     sizeof *x.slot);
 	return x;
@@ -77,11 +82,17 @@ trial_set_layers(struct trial *x, int64_t *layers)
 }
 
 bool
+trial_has_link(const struct trial *x)
+{
+	return x->key.offload & (PLAN_OFFLOAD_SAVES | PLAN_OFFLOAD_PARAMS);
+}
+
+bool
 trial_is_tight(const struct trial *x)
 {
 	uint32_t i;
 
-	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
+	for (i = 0; i < x->nstages && x->choice[i] == x->quickest[i]; i++) {
 	}
 	return i < x->nstages;
 }
@@ -179,8 +190,10 @@ trial_note_close(const struct trial *x, double us)
 	struct search_close c, *at = s->close.at;
 	uint32_t i;
 
+	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
+	}
 	if (s->guessing || s->is_ahead || !x->ways_of || !x->ways_of->leaves ||
-	    !trial_is_tight(x)) {
+	    i == x->nstages) {
 		return;
 	}
 	c.us = us;

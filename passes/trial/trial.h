@@ -61,11 +61,16 @@ struct trial {
 	const struct piece_choices *ways_of;
 	const struct piece_choices *known;	/* for bounds, before that */
 	uint32_t *choice;	/* by stage: index in ways_of */
+	/* the same of the quickest way: with saves or parameters on hosts it
+	 * need not be the one with the least kernels, which is 0 */
+	uint32_t *quickest;
 	struct piece_cost *cost;	/* as pinned */
 	/* by choice: the cost of its programs; NULL: not made yet */
 	struct piece_cost **made;
 	/* by stage, with choice 0; NULL: not known yet */
 	struct piece_bytes *plain;
+	/* by way, of the first of equal stages; NULL: not known yet */
+	struct trial_sure **sure;
 	double *slot;		/* by stage of a rank, while they are summed */
 	double *fixed;		/* by rank: bytes for the whole step */
 	/* by rank: bytes while its update runs, of which no slot is left */
@@ -98,8 +103,13 @@ struct trial {
 	double bound_us;
 	double any_us;		/* the same with any choices */
 	uint32_t busiest;	/* the rank with the most work */
+	double *work;		/* by rank: that bound without waiting */
 	/* lower bound of the step for all choices that were tried */
 	double least_us;
+	/* by rank: bytes that it may have of saves on its node's host, and
+	 * whether that is for other ranks of the pipeline, too */
+	double *share;
+	bool *shared;
 };
 
 struct trial_fit {
@@ -118,6 +128,9 @@ struct trial trial_begin(struct search *s, struct space_plan *t);
  */
 bool trial_is_asked(const struct trial *x);
 void trial_set_layers(struct trial *x, int64_t *layers);
+/* Whether what a way computes again is not all that it takes: saves and
+ * parameters on hosts cross the link. */
+bool trial_has_link(const struct trial *x);
 /* Whether a stage does not take the quickest way to recompute, so as to fit. */
 bool trial_is_tight(const struct trial *x);
 /* The plan without its layers by stage and what these recompute. */
@@ -152,6 +165,13 @@ double trial_step_us(struct trial *x);
  * no less in sum; its update was priced.
  */
 double trial_others_us(struct trial *x);
+/*
+ * Raises what functions of a stage take with a way to what its saves take on
+ * the link, if hosts have these.
+ */
+void trial_raise_to_saves(const struct trial *x, uint32_t stage,
+			  const struct piece_choice *way,
+			  double least[SCHED_NKINDS]);
 /*
  * What functions of a stage take on the link if hosts have its parameters, with
  * any way to recompute; what else they take is `least`, which it raises.
@@ -203,11 +223,11 @@ double trial_rank_bytes(struct trial *x, uint32_t rank,
 /* Chooses how stages recompute, so that all ranks fit. */
 enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
 /*
- * Whether on some rank the quickest ways do not fit, whatever the programs for
- * the plan's lengths keep, and with all others the plan is above the plans
- * found.  So these programs need not be made.
+ * What is known before the programs for the plan's lengths are made: on some
+ * rank no ways fit, by what those for one sequence keep; or the quickest ways
+ * do not, and with all others the plan is above the plans found.
  */
-bool trial_is_surely_slow(struct trial *x);
+enum trial_verdict trial_may_fit(struct trial *x);
 
 /* ---- trial_kept.c ----------------------------------------------------- */
 
@@ -220,11 +240,11 @@ bool trial_is_surely_full(struct trial *x);
 /* ---- trial_host.c ---------------------------------------------------- */
 
 /*
- * Whether each node's host has memory for the bytes that its ranks keep there.
- * True where the target does not state the memory of hosts.
+ * Whether each node's host may have memory for the bytes that its ranks keep
+ * there, with some ways to recompute.  True where the target does not state the
+ * memory of hosts.
  */
-bool trial_fits_hosts(struct trial *x);
-
+bool trial_may_fit_hosts(struct trial *x);
 /* ---- trial_try.c ------------------------------------------------------ */
 
 /* Tries the plan with the sharding of x->key. */

@@ -22,6 +22,13 @@ trial_near_us(const struct trial_rank *f)
 	return NEAR * f->x->bound_us / (double)f->x->t->nmicrobatches;
 }
 
+/* All the bytes that ways may share. */
+static double
+room_of(const struct trial_rank *f)
+{
+	return f->hosted ? trial_host_room(f) : f->free_bytes;
+}
+
 /*
  * Bytes of the rank with f->keeps.  Temporary ones are not known before the
  * programs are made, and are then the fewest of any way.
@@ -31,6 +38,9 @@ kept_bytes(const struct trial_rank *f)
 {
 	uint32_t i;
 
+	if (f->hosted) {
+		return trial_host_bytes(f);
+	}
 	for (i = 0; i < f->n && !f->made; i++) {
 		f->keeps[i].temp = trial_ways_of(f, f->of[i])->other.temp;
 	}
@@ -53,7 +63,11 @@ choose_listed(struct trial_rank *f, double most_bytes)
 
 		least = arena_alloc_raw(&f->tmp, nways * sizeof *least);
 		for (w = 0; w < nways; w++) {
-			least[w] = trial_own_bytes(f, f->of[i], &of->keeps[w]);
+			least[w] = !f->hosted
+				? trial_own_bytes(f, f->of[i], &of->keeps[w])
+				: trial_is_too_large(f, f->of[i], w) ? INFINITY
+				: trial_then_bytes(f->x, f->of[i],
+						   of->keeps[w].host);
 		}
 		l.us[i] = of->us;
 		l.bytes[i] = least;
@@ -81,11 +95,18 @@ other_bytes(const struct trial_rank *f)
 {
 	uint32_t i;
 
-	for (i = 0; i < f->n; i++) {
+	for (i = 0; i < f->n && !f->hosted; i++) {
 		f->keeps[i] = trial_ways_of(f, f->of[i])->other;
 		f->keeps[i].temp = f->made ? 0 : f->keeps[i].temp;
 	}
-	return trial_moving_bytes(f->x, f->rank, f->keeps);
+	return f->hosted ? 0 : trial_moving_bytes(f->x, f->rank, f->keeps);
+}
+
+/* What slots of a stage share, by way. */
+static const double *
+slots_of(const struct trial_rank *f, const struct trial_ways *of, uint32_t way)
+{
+	return f->hosted ? of->keeps[way].host : of->keeps[way].slot;
 }
 
 /* A rank while its ways are chosen. */
@@ -129,7 +150,7 @@ are_like(const struct trial_rank *f, uint32_t i, uint32_t j, uint32_t n)
 static struct pooling_ways
 ways_of_unit(struct trial_rank *f, uint32_t i, uint32_t n)
 {
-	uint32_t nways = f->x->ways_of->at.n, j, w;
+	uint32_t nways = f->x->ways_of->at.n, has = 0, j, w;
 	struct pooling_way *at = arena_alloc(&f->tmp, nways * sizeof *at);
 
 	for (j = 0; j < n; j++) {
@@ -138,19 +159,28 @@ ways_of_unit(struct trial_rank *f, uint32_t i, uint32_t n)
 		for (w = 0; w < nways; w++) {
 			at[w].nth = w;
 			at[w].us += of->us[w];
-			at[w].size = fmax(at[w].size, of->keeps[w].slot[SPAN]);
-			at[w].temp = fmax(at[w].temp, f->made
+			at[w].size = fmax(at[w].size, slots_of(f, of, w)[SPAN]);
+			at[w].temp = fmax(at[w].temp, f->made && !f->hosted
 						  ? of->keeps[w].temp : 0);
 		}
 	}
-	return (struct pooling_ways){ at, nways, n };
+	for (w = 0; w < nways; w++) {
+		for (j = 0; f->hosted && j < n &&
+		     !trial_is_too_large(f, f->of[i + j], w); j++) {
+		}
+		if (!f->hosted || j == n) {
+			at[has++] = at[w];
+		}
+	}
+	return (struct pooling_ways){ at, has, n };
 }
 
-/* Sets the units of the rank's stages. */
-static void
+/* Sets the units of the rank's stages.  False: one of them has no way. */
+static bool
 set_units(struct trial_rank *f, struct pooling *p)
 {
 	uint32_t first[SPACE_UNITS], i, j, n;
+	bool ok = true;
 
 	for (i = 0; i < f->n; i += n) {
 		uint32_t unit = p->n++;
@@ -163,7 +193,9 @@ set_units(struct trial_rank *f, struct pooling *p)
 					 !are_like(f, first[j], i, n)); j++) {
 		}
 		p->ways[unit] = j < unit ? p->ways[j] : ways_of_unit(f, i, n);
+		ok &= p->ways[unit].n > 0;
 	}
+	return ok;
 }
 
 /*
@@ -174,7 +206,8 @@ static struct hash
 key_of_bytes(const struct trial_rank *f)
 {
 	const struct space_plan *t = f->x->t;
-	struct hash key = { (uintptr_t)t->sched, f->made };
+	struct hash key = { (uintptr_t)t->sched,
+			    (uint64_t)f->made << 1 | f->hosted };
 	uint32_t i, w, size = sizeof(struct piece_bytes) / sizeof(double);
 
 	hash_add(&key, (uint64_t)t->g->pp << 32 | (uint64_t)t->chunks);
@@ -200,7 +233,7 @@ least_us(struct trial_rank *f)
 	struct lagrange p;
 
 	lagrange_open(&f->tmp, &p, f->n, nways,
-		      f->free_bytes - other_bytes(f));
+		      room_of(f) - other_bytes(f));
 	for (i = 0; i < f->n; i++) {
 		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
 
@@ -208,7 +241,7 @@ least_us(struct trial_rank *f)
 			p.us[i * nways + w] = of->us[w];
 			p.bytes[i * nways + w] =
 				trial_then_bytes(f->x, f->of[i],
-						 of->keeps[w].slot);
+						 slots_of(f, of, w));
 		}
 	}
 	return lagrange_least_us(&p);
@@ -248,11 +281,12 @@ choose_pooled(struct trial_rank *f, double most_bytes)
 	double us;
 	bool ok;
 
-	set_units(f, &c.p);
-	ok = pooling_choose(&f->tmp, &c.p, nth);
+	ok = set_units(f, &c.p);
+	c.p.none = !ok;
+	ok = ok && pooling_choose(&f->tmp, &c.p, nth);
 	/* units of several stages may have pools of their own */
 	f->none |= c.p.none && f->n <= SPACE_UNITS &&
-		   most_bytes >= f->free_bytes;
+		   most_bytes >= room_of(f);
 	x->s->out->looked += c.p.looked;
 	f->taken = c.p.taken;
 	for (i = 0; ok && i < f->n; i++) {

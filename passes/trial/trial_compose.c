@@ -44,29 +44,61 @@ trial_cost(struct trial *x, uint32_t choice)
 static void
 add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
-	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
-	struct price_func extra = { 0 };
+	const struct piece_choice *way =
+		&x->ways_of->at.at[x->choice[stage]];
+	double times = (double)x->t->microbatch;
+	uint32_t k;
 
-	extra.total_us = (double)x->t->microbatch * piece_extra_us(&x->s->space,
-		&x->ways_of->at.at[x->choice[stage]], lo, hi);
-	price_add(&x->p.stage[stage][back], &extra, 1);
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		struct piece_each e = piece_extra_each(&x->s->space, way, k,
+						       lo, hi);
+		struct price_func extra = {
+			.total_us = times * e.us,
+			.saves_us = times * e.saves_us,
+			.params_us = e.params_us, .drives_us = e.drives_us
+		};
+
+		price_add(&x->p.stage[stage][k], &extra, 1);
+	}
 }
 
-/*
- * Saves on the host cross its link, and stages take the quickest way then: see
- * fit_rank.  So forward takes no less than what that way saves.
- */
-static void
-raise_to_link(struct trial *x, uint32_t stage)
+void
+trial_raise_to_saves(const struct trial *x, uint32_t stage,
+		     const struct piece_choice *way,
+		     double least[SCHED_NKINDS])
 {
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	double *least = &x->least[stage][SCHED_F];
+	double link[SCHED_NKINDS];
+	uint32_t k;
 
-	if (x->known && x->key.offload & PLAN_OFFLOAD_SAVES) {
-		*least = fmax(*least, piece_least_link_us(&x->s->space,
-			&x->known->at.at[0], x->dev_of[stage], lo, hi,
-			x->key.solo, (double)x->t->microbatch));
+	if (!(x->key.offload & PLAN_OFFLOAD_SAVES)) {
+		return;
 	}
+	piece_least_link_us(&x->s->space, way, x->dev_of[stage], lo, hi,
+			    &x->key, (double)x->t->microbatch, link);
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		least[k] = larger(least[k], link[k]);
+	}
+}
+
+/* Raises what functions take with any way to what saves take on the link. */
+static void
+raise_to_saves(struct trial *x, uint32_t stage)
+{
+	double least[SCHED_NKINDS], all[SCHED_NKINDS];
+	uint32_t i, k;
+
+	if (!x->known || !(x->key.offload & PLAN_OFFLOAD_SAVES)) {
+		return;
+	}
+	for (i = 0; i < x->known->at.n; i++) {
+		memcpy(least, x->least[stage], sizeof least);
+		trial_raise_to_saves(x, stage, &x->known->at.at[i], least);
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			all[k] = i ? lesser(all[k], least[k]) : least[k];
+		}
+	}
+	memcpy(x->least[stage], all, sizeof all);
 }
 
 /*
@@ -109,7 +141,7 @@ compose_stage(struct trial *x, uint32_t stage)
 	piece_stage_least(&x->s->space, x->cost,
 			  x->known ? x->known->maps : NULL, dev, lo, hi,
 			  x->least[stage]);
-	raise_to_link(x, stage);
+	raise_to_saves(x, stage);
 	trial_raise_to_params(x, stage, x->least[stage]);
 	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
@@ -275,6 +307,7 @@ pipeline_us(struct trial *x, bool others)
 		busy[x->rank_of[i]] += us;
 	}
 	for (i = 0; i < pp; i++) {
+		x->work[i] = busy[i];
 		busy[i] += around -
 			   (double)x->t->nmicrobatches * x->left[i];
 		if (busy[i] > most) {

@@ -62,7 +62,8 @@ fits(struct trial_rank *f, bool made, double *bytes)
 	if (lack > 0 && isfinite(lack)) {
 		*bytes = fmax(*bytes, f->free_bytes + lack);
 	}
-	return *bytes <= f->free_bytes && lack <= 0;
+	return *bytes <= f->free_bytes && lack <= 0 &&
+	       trial_host_bytes(f) <= f->x->share[f->rank];
 }
 
 /*
@@ -76,35 +77,48 @@ fits(struct trial_rank *f, bool made, double *bytes)
 static bool
 choose(struct trial_rank *f, double *bytes)
 {
-	bool made = !f->x->s->guessing;
-	double room = f->free_bytes, most = room, least_us = INFINITY;
+	bool made = !f->x->s->guessing, ok = false, less = false;
+	double all = f->free_bytes, room, most, least_us = INFINITY;
 
 	f->none = false;
 	if (f->seen) {
 		memset(f->seen, 0, f->x->ways_of->at.n * sizeof *f->seen);
 	}
-	while (trial_choose(f, room)) {
+	if (f->hosted) {
+		all = trial_host_room(f);
+		trial_set_room(f);
+	}
+	for (room = most = all; !ok && trial_choose(f, room);) {
 		double us = trial_chosen_us(f), lack, is;
 
 		least_us = isinf(least_us) ? us - f->left_us : least_us;
-		if (fits(f, made, bytes)) {
-			f->left_us = !f->seen && us - least_us >
-				trial_near_us(f) ? us - least_us : 0;
-			return true;
-		}
-		if (f->seen) {
+		ok = fits(f, made, bytes);
+		if (ok || f->seen) {
 			continue;
 		}
-		lack = lacks(f);
 		is = trial_chosen_bytes(f, made);
+		is = f->hosted ? trial_host_bytes(f) : is;
+		if (f->hosted && is <= all) {
+			trial_leave_less(f);
+			less = true;
+			continue;
+		}
+		lack = f->hosted ? 0 : lacks(f);
 		if (lack > 0) {	/* then at most so much less than it has */
 			room -= most - fmin(most, is) + lack;
 			most = fmin(most, is) - lack;
 		}
-		room -= fmax(is - f->free_bytes, 0) + 1;
+		room -= fmax(is - all, 0) + 1;
 		room = fmin(room, f->taken - 1);	/* not these again */
 	}
-	return false;
+	f->none &= !less;
+	if (ok) {
+		double us = trial_chosen_us(f);
+
+		f->left_us = !f->seen && us - least_us > trial_near_us(f)
+			? us - least_us : 0;
+	}
+	return ok;
 }
 
 /*
@@ -148,7 +162,7 @@ is_slow_roughly(struct trial_rank *f, double *bytes)
 	f->rough = false;
 	f->left_us = f->grouped_us = 0;
 	for (i = 0; i < f->n; i++) {
-		f->x->choice[f->of[i]] = 0;
+		f->x->choice[f->of[i]] = f->x->quickest[f->of[i]];
 	}
 	return slow;
 }
@@ -237,6 +251,60 @@ prove_full(struct trial_rank *f, double *bytes)
 }
 
 /*
+ * What is left to try before a rank whose host has too little memory is full:
+ * as prove_full, but bytes are those on the host.
+ */
+static enum trial_verdict
+prove_host_full(struct trial_rank *f, double *bytes)
+{
+	struct trial *x = f->x;
+	enum trial_verdict has = TRIAL_FULL;
+
+	if (isinf(lacks(f))) {
+		return TRIAL_FULL;
+	}
+	f->made = trial_least_bytes(f, TRIAL_MADE) <= f->free_bytes;
+	piece_drop_ways(&x->s->pieces, &x->key, x->t);
+	if (f->made) {
+		has = choose(f, bytes) ? TRIAL_FITS
+			: f->seen || f->none || !trial_choose_hosted(f)
+			? TRIAL_FULL : TRIAL_OPEN;
+	}
+	if (has == TRIAL_OPEN && fits(f, true, bytes)) {
+		trial_set_left(f);
+		has = TRIAL_FITS;
+	}
+	f->made = false;
+	return has;
+}
+
+/*
+ * Chooses ways with which the host has memory for what the rank's layers save.
+ * As for the device, first by programs for one sequence, then by those of the
+ * plan's lengths.  If other ranks of the node share the host, it is not known
+ * that the rank cannot have more of it.
+ */
+static enum trial_verdict
+fit_host(struct trial_rank *f, double *bytes)
+{
+	enum trial_verdict has = TRIAL_FITS;
+	struct trial *x = f->x;
+
+	f->hosted = true;
+	if (is_slow_roughly(f, bytes)) {
+		has = TRIAL_CUT;
+	} else if (!choose_closely(f, bytes)) {
+		has = x->s->guessing ? TRIAL_FULL : prove_host_full(f, bytes);
+	}
+	if (has > TRIAL_CUT && x->shared[f->rank] && !x->s->guessing) {
+		x->s->out->ways_us = fmin(x->s->out->ways_us, x->any_us);
+		has = TRIAL_FULL;
+	}
+	f->hosted = false;
+	return has;
+}
+
+/*
  * Chooses how the rank's stages recompute, which have their quickest ways, and
  * sets its bytes: if none fit, those of the ways that keep least, by programs
  * for one sequence.  Where an earlier rank is full, only these are needed, for
@@ -250,11 +318,12 @@ fit_rank(struct trial_rank *f, double *bytes)
 	if (fits(f, !f->x->s->guessing, bytes)) {
 		return TRIAL_FITS;
 	}
-	/* the space has no slower ways with that: see docs/search.md */
-	if (f->x->key.offload & PLAN_OFFLOAD_SAVES || (!f->full &&
-	    !f->x->s->guessing && !trial_is_asked(f->x) &&
-	    is_surely_full(f, f->rank, 1))) {
+	if (!f->full && !f->x->s->guessing && !trial_is_asked(f->x) &&
+	    is_surely_full(f, f->rank, 1)) {
 		return TRIAL_FULL;
+	}
+	if (f->x->key.offload & PLAN_OFFLOAD_SAVES && !f->full) {
+		return fit_host(f, bytes);
 	}
 	if (trial_is_slow_rank(f) || is_slow_roughly(f, bytes)) {
 		return TRIAL_CUT;
@@ -334,6 +403,31 @@ note_near(const struct trial *x, const struct trial_fit *f)
 	trial_plan(x, &n->plan);
 }
 
+static void
+take_quickest(struct trial *x)
+{
+	memcpy(x->choice, x->quickest, x->nstages * sizeof *x->choice);
+}
+
+/* Sets the quickest way of each stage, by the programs for one sequence. */
+static void
+find_quickest(struct trial_rank *f)
+{
+	struct trial *x = f->x;
+	uint32_t i, w;
+
+	for (i = 0; i < x->nstages && trial_has_link(x); i++) {
+		const double *us = trial_ways_of(f, i)->us;
+
+		x->quickest[i] = 0;
+		for (w = 1; w < x->ways_of->at.n; w++) {
+			x->quickest[i] = us[w] < us[x->quickest[i]]
+				? w : x->quickest[i];
+		}
+	}
+	take_quickest(x);
+}
+
 /*
  * The rank that comes first: one that no way makes fit, by the programs for one
  * sequence, or the one with the highest bound so far.  If that is full or takes
@@ -357,7 +451,7 @@ first_rank(struct trial_rank *f)
 			first = i;
 		}
 	}
-	memset(f->x->choice, 0, f->x->nstages * sizeof *f->x->choice);
+	take_quickest(f->x);
 	return first;
 }
 
@@ -388,6 +482,8 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 
 	x->left_us = x->grouped_us = 0;
 	memset(x->left, 0, pp * sizeof *x->left);
+	find_quickest(&f);
+	trial_set_shares(&f);
 	first = first_rank(&f);
 	trial_set_chosen(x, false);
 	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
@@ -407,6 +503,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		}
 	}
 	if (all == TRIAL_OPEN && trial_bound(x) && !trial_is_above(x, true)) {
+		trial_least(x, x->bound_us);
 		x->s->open_us = fmin(x->s->open_us, x->bound_us);
 	}
 	if (x->grouped_us > 0 && all <= TRIAL_CUT && !x->s->guessing) {
@@ -414,7 +511,9 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 			fmax(x->bound_us - x->grouped_us, x->any_us));
 	}
 	x->s->out->full += all > TRIAL_CUT;
-	if (all > TRIAL_CUT && asked) {
+	if (all > TRIAL_CUT && asked && out->over <= 0) {
+		trial_note_hosts(&f);	/* devices have room for these ways */
+	} else if (all > TRIAL_CUT && asked) {
 		note_near(x, out);
 	}
 	return all;
@@ -433,30 +532,38 @@ is_surely_tight(const struct trial_rank *f)
 	return bytes > f->free_bytes;
 }
 
-bool
-trial_is_surely_slow(struct trial *x)
+enum trial_verdict
+trial_may_fit(struct trial *x)
 {
+	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
 	struct trial_rank f;
 	uint32_t i;
 
 	x->plain = NULL;
-	if (!isfinite(x->s->worst_us) ||
-	    x->key.offload & PLAN_OFFLOAD_SAVES || x->ways_of->at.n == 1) {
-		return false;
+	if (!isfinite(x->s->worst_us) || x->ways_of->at.n == 1) {
+		return TRIAL_FITS;
 	}
 	trial_set_fixed(x);
 	if (!has_memory(x)) {
-		return false;
+		return TRIAL_FITS;
 	}
 	space_count_slots(&x->s->space, x->t);
+	if (saves && !trial_may_fit_hosts(x)) {
+		x->drives_help = true;
+		return TRIAL_FULL;
+	}
 	f = open_rank(x);
 	for (i = 0; i < x->t->g->pp; i++) {
 		set_rank(&f, i);
-		if (is_surely_tight(&f) && trial_is_slow_rank(&f)) {
-			return true;
+		if (saves && is_surely_full(&f, i, 1)) {
+			return TRIAL_FULL;
+		}
+		if (saves ? trial_is_slow_hosted(&f)
+			  : is_surely_tight(&f) && trial_is_slow_rank(&f)) {
+			return TRIAL_CUT;
 		}
 	}
-	return false;
+	return TRIAL_FITS;
 }
 
 enum trial_verdict
@@ -472,7 +579,7 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	}
 	space_count_slots(&x->s->space, x->t);
 	trial_set_plain(x);
-	if (x->key.offload && !trial_fits_hosts(x)) {
+	if (x->key.offload && !trial_may_fit_hosts(x)) {
 		x->drives_help = true;
 		x->s->out->full++;
 		return TRIAL_FULL;

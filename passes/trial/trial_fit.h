@@ -22,6 +22,14 @@ struct trial_ways {
 	bool made;		/* see trial_rank */
 };
 
+/*
+ * What a stage has at least with a way, of piece_bytes, as the programs for one
+ * sequence are; slots lie on the host, if saves do.
+ */
+struct trial_sure {
+	double slot[SPACE_NSPANS], top[SPACE_NSPANS], sends[2], temp;
+};
+
 /* The fitting of one rank. */
 struct trial_rank {
 	struct trial *x;
@@ -40,6 +48,9 @@ struct trial_rank {
 	/* of more than two stages the first choice that is met will do, if it
 	 * fits, with left_us beside the bound; it need not be the best */
 	bool rough;
+	/* bytes that ways share are those on the host, not on the device */
+	bool hosted;
+	double temp_room;	/* see trial_set_room */
 	double taken;		/* see trial_choose */
 	/* no ways of more than two stages fit, by f->made: found by a choice
 	 * in all the memory that there is */
@@ -81,6 +92,22 @@ double trial_then_bytes(const struct trial *x, uint32_t stage,
  */
 double trial_own_bytes(const struct trial_rank *f, uint32_t stage,
 		       const struct piece_bytes *b);
+/* Sets what a device has room for beside what its stages have all the time at
+ * least, with saves on the host. */
+void trial_set_room(struct trial_rank *f);
+/* Lowers it to less than that of the chosen ways. */
+void trial_leave_less(struct trial_rank *f);
+/* The rank's share of its host, or more than its ways can have there. */
+double trial_host_room(const struct trial_rank *f);
+/* Whether that is too little for what a stage has for a while with a way, by
+ * f->made; by programs for one sequence, at least. */
+bool trial_is_too_large(const struct trial_rank *f, uint32_t stage,
+			uint32_t way);
+/*
+ * Chooses, of others, those that have least on the host, by f->made.  False:
+ * the rank has more than its share there with any ways that fit.
+ */
+bool trial_choose_hosted(struct trial_rank *f);
 /* Chooses for each stage the way that keeps least, by these programs. */
 void trial_choose_least(struct trial_rank *f);
 /*
@@ -88,12 +115,38 @@ void trial_choose_least(struct trial_rank *f);
  * bytes; of programs that are made, with any that may fit.
  */
 double trial_least_bytes(struct trial_rank *f, enum trial_source from);
+/* By way. */
+const struct trial_sure *trial_sure_of(struct trial *x, uint32_t stage);
 /*
  * Bytes of a stage with a way, as the program for one sequence is.  Those of
  * all stages of a rank add up to less than what it has, whatever else it keeps.
  */
 double trial_sure_bytes(const struct trial_rank *f, uint32_t stage,
 			uint32_t way);
+
+/* ---- trial_host.c ----------------------------------------------------- */
+
+/* What a stage has on the host at least with a way, when its rank has most:
+ * however slots are shared, all its stages have it at once. */
+double trial_least_saves(struct trial *x, uint32_t stage, uint32_t way);
+
+/* Bytes of f->keeps on the host. */
+double trial_host_bytes(const struct trial_rank *f);
+/* What ranks have of states on their hosts, in memory and on drives. */
+struct trial_states {
+	double *host, *drives;	/* by rank */
+};
+
+struct trial_states trial_find_states(struct trial *x);
+/* Adds what ranks save on hosts with the chosen ways; *saves: that alone. */
+void trial_add_saves(struct trial_rank *f, double *bytes, double *saves);
+/* Notes for the report what hosts lack with the chosen ways. */
+void trial_note_hosts(struct trial_rank *f);
+
+/* ---- trial_shares.c --------------------------------------------------- */
+
+/* Sets x->share and x->shared, once x->quickest is. */
+void trial_set_shares(struct trial_rank *f);
 
 /* ---- trial_choose.c --------------------------------------------------- */
 
@@ -117,6 +170,8 @@ void trial_set_left(struct trial_rank *f);
  * this rank may fit.
  */
 bool trial_is_slow_rank(struct trial_rank *f);
+/* The same of a plan with saves on hosts, of which x->share is known. */
+bool trial_is_slow_hosted(struct trial_rank *f);
 /* The same with all ways that take as much as that more than the quickest, for
  * one microbatch, as trial_chosen_us says. */
 bool trial_is_slow_from(struct trial_rank *f, double least_us);

@@ -32,6 +32,7 @@ price_stage(const struct trial_rank *f, uint32_t stage, double *us)
 		piece_stage_least(&x->s->space, x->cost, way->maps,
 				  x->dev_of[stage], lo, hi, least);
 		trial_raise_to_params(x, stage, least);
+		trial_raise_to_saves(x, stage, way, least);
 		for (k = 0, us[c] = 0; k < SCHED_NKINDS; k++) {
 			us[c] += least[k];
 		}
@@ -93,6 +94,47 @@ trial_is_slow_rank(struct trial_rank *f)
 		}
 	}
 	return is_slow(f, &p);
+}
+
+/*
+ * With saves on the host, all ways that the device has memory for: what they
+ * take at least, and then if the host has memory for their saves, too.
+ */
+bool
+trial_is_slow_hosted(struct trial_rank *f)
+{
+	struct trial *x = f->x;
+	uint32_t nways = x->ways_of->at.n, i, c, k;
+	struct lagrange p;
+	double us;
+
+	if (is_unknown(x)) {
+		return false;
+	}
+	lagrange_open(&f->tmp, &p, f->n, nways, 0);
+	price_ways(f, &p);
+	trial_set_room(f);
+	for (i = k = 0; i < f->n; i++) {
+		for (c = 0; c < nways; c++, k++) {
+			p.us[k] = trial_is_too_large(f, f->of[i], c) ? INFINITY
+				: p.us[k];
+			p.bytes[k] = 0;
+		}
+	}
+	us = lagrange_least_us(&p);
+	if (isfinite(us) && isfinite(x->share[f->rank]) &&
+	    !trial_is_slow(x, f->rank, us * (1 - PIECE_NEAR))) {
+		for (i = k = 0; i < f->n; i++) {
+			for (c = 0; c < nways; c++, k++) {
+				p.bytes[k] = trial_least_saves(x, f->of[i], c);
+			}
+		}
+		p.room = larger(x->share[f->rank], 1);
+		us = lagrange_least_us(&p);
+		x->drives_help = true;
+	}
+	arena_release(&f->tmp);
+	return trial_is_slow(x, f->rank, us * (1 - PIECE_NEAR));
 }
 
 bool

@@ -119,6 +119,8 @@ is_plain_cut(struct trial *x)
 	x->left_us = x->any_us = 0;
 	memset(x->left, 0, (size_t)x->t->g->pp * sizeof *x->left);
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
+	memset(x->quickest, 0, x->nstages * sizeof *x->quickest);
+	memset(x->sure, 0, x->nstages * sizeof *x->sure);
 	trial_set_chosen(x, x->s->guessing ||
 			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
 	return !trial_bound(x) || trial_is_above(x, false) ||
@@ -151,6 +153,25 @@ struct chosen {
 };
 
 /*
+ * Of ranks that share a host others may have more of it, and the plan may be
+ * quicker then: what it takes at least with any ways is no part of the gap
+ * either.
+ */
+static void
+note_shares(struct trial *x)
+{
+	bool shared = false;
+	uint32_t i;
+
+	for (i = 0; i < x->t->g->pp; i++) {
+		shared |= x->shared[i];
+	}
+	if (shared && trial_is_tight(x) && !x->s->guessing) {
+		x->s->out->ways_us = fmin(x->s->out->ways_us, x->any_us);
+	}
+}
+
+/*
  * Ranks may wait less for stages that take other ways than the chosen ones,
  * which are the least in sum: what a plan with any of these takes at least is
  * no part of the gap.
@@ -179,6 +200,7 @@ price_choices(struct trial *x, struct chosen *best)
 	if (has == TRIAL_CUT || is_cut(x) || !trial_run(x)) {
 		x->s->out->cut += has != TRIAL_CUT;
 		note_others(x);
+		note_shares(x);
 		return has == TRIAL_CUT || trial_is_tight(x)
 			? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
@@ -212,6 +234,7 @@ with_choices(struct trial *x)
 	}
 	least_us = best.step_us - x->left_us;
 	note_others(x);
+	note_shares(x);
 	if (x->t->chunks > 1 && trial_is_tight(x) && !x->s->guessing) {
 		x->evenly = true;
 		price_choices(x, &best);
@@ -237,6 +260,7 @@ static enum trial_outcome
 with_layers(struct trial *x)
 {
 	const struct piece_choices *ways;
+	enum trial_verdict has;
 
 	x->s->out->priced++;
 	if (is_plain_cut(x)) {
@@ -260,9 +284,10 @@ with_layers(struct trial *x)
 		return OUTCOME_CUT;
 	}
 	x->ways_of = ways;
-	if (trial_is_surely_slow(x)) {
-		x->s->out->cut++;
-		return OUTCOME_CUT_TIGHT;
+	has = trial_may_fit(x);
+	if (has != TRIAL_FITS) {
+		*(has == TRIAL_CUT ? &x->s->out->cut : &x->s->out->full) += 1;
+		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
 	}
 	return trial_cost(x, 0) ? with_choices(x) : OUTCOME_NONE;
 }

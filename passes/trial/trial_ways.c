@@ -5,8 +5,29 @@
 #include "passes/trial/trial_fit.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- what ways take and keep ---- */
+
+/* Bytes by which a way makes the window of saves on the host smaller. */
+static double
+window_less(const struct trial *x, const struct piece_choice *c, int64_t lo,
+	    int64_t hi)
+{
+	double less = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < x->s->space.nkinds &&
+	     x->key.offload & PLAN_OFFLOAD_SAVES; i++) {
+		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
+
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			less += (double)(layers > 1 ? 2 : layers) *
+				c->less[k][i];
+		}
+	}
+	return less;
+}
 
 /* What a stage keeps with a way: as the programs for one sequence say. */
 static void
@@ -19,9 +40,13 @@ guess_bytes(const struct trial *x, uint32_t stage, uint32_t way,
 	uint32_t k;
 
 	*b = x->plain[stage];
-	b->temp = larger(b->temp + times * c->temp, 0);
+	b->temp += times * (c->temp - window_less(x, c, lo, hi));
+	b->temp = larger(b->temp, 0);
 	for (k = 0; k < SPACE_NSPANS; k++) {
-		b->slot[k] = larger(b->slot[k] - times * piece_saved_bytes(
+		double *saved = x->key.offload & PLAN_OFFLOAD_SAVES
+			? &b->host[k] : &b->slot[k];
+
+		*saved = larger(*saved - times * piece_saved_bytes(
 			&x->s->space, c, k, lo, hi), 0);
 	}
 }
@@ -61,9 +86,9 @@ static double
 linked_us(const struct trial *x, const struct price_func f[SCHED_NKINDS],
 	  const struct piece_choice *way, int64_t lo, int64_t hi)
 {
-	uint32_t offload = x->key.offload & ~(uint32_t)PLAN_OFFLOAD_SAVES, k;
 	const struct space *s = &x->s->space;
 	double mb = (double)x->t->microbatch, us = 0;
+	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
 		struct piece_each is = piece_extra_each(s, way, k, lo, hi);
@@ -72,38 +97,44 @@ linked_us(const struct trial *x, const struct price_func f[SCHED_NKINDS],
 		struct price_func g = f[k];
 		double own = price_shown_us(&x->s->o->traits, &g);
 
+		g.saves_us += mb * (is.saves_us - was.saves_us);
 		g.params_us += is.params_us - was.params_us;
 		g.drives_us += is.drives_us - was.drives_us;
 		us += fmax(own + mb * (is.us - was.us),
-			   price_link_us(&g, offload));
+			   price_link_us(&g, x->key.offload));
 	}
 	return us;
 }
 
 /*
- * Sets what each way of a stage takes more than the first, as the programs for
- * one sequence say: of kernels, and if parameters are on hosts, of what the
- * link does not hide.
+ * Sets what each way of a stage takes more than the quickest, as the programs
+ * for one sequence say: of kernels, and if saves or parameters are on hosts, of
+ * what the link does not hide.
  */
 static void
 set_us(struct trial *x, uint32_t stage, double *us)
 {
-	bool streams = x->key.offload & PLAN_OFFLOAD_PARAMS;
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	const struct piece_choice *way = x->ways_of->at.at;
-	uint32_t dev = x->dev_of[stage], i;
+	uint32_t dev = x->dev_of[stage], n = x->ways_of->at.n, i;
 	struct price_func f[SCHED_NKINDS];
-	double first_us = 0;
+	double least = 0;
 
-	if (streams) {
-		piece_price(&x->s->pieces, &x->key, x->t, x->cost, dev);
-		piece_stage_price(&x->s->space, x->cost, dev, lo, hi, f);
-		first_us = linked_us(x, f, way, lo, hi);
+	if (!trial_has_link(x)) {
+		for (i = 0; i < n; i++) {
+			us[i] = (double)x->t->microbatch *
+				piece_extra_us(&x->s->space, &way[i], lo, hi);
+		}
+		return;
 	}
-	for (i = 0; i < x->ways_of->at.n; i++) {
-		us[i] = streams ? linked_us(x, f, &way[i], lo, hi) - first_us
-			: (double)x->t->microbatch *
-			  piece_extra_us(&x->s->space, &way[i], lo, hi);
+	piece_price(&x->s->pieces, &x->key, x->t, x->cost, dev);
+	piece_stage_price(&x->s->space, x->cost, dev, lo, hi, f);
+	for (i = 0; i < n; i++) {
+		us[i] = linked_us(x, f, &way[i], lo, hi);
+		least = i ? lesser(least, us[i]) : us[i];
+	}
+	for (i = 0; i < n; i++) {
+		us[i] -= least;
 	}
 }
 
@@ -133,7 +164,7 @@ trial_ways_of(const struct trial_rank *f, uint32_t stage)
 			guess_bytes(x, stage, i, b);
 		}
 		for (k = 0, all = 0; k < SPACE_NSPANS; k++) {
-			all += b->slot[k];
+			all += b->slot[k] + b->host[k];
 		}
 		w->least = all < least ? i : w->least;
 		least = all < least ? all : least;
@@ -200,30 +231,63 @@ trial_then_bytes(const struct trial *x, uint32_t stage,
 }
 
 /*
- * What a stage keeps at least with a way, as the program for one sequence is.
- * What is recomputed is in layers: after them, all ways save the same.
+ * At least what the window of layers [lo, hi) has on the device, of what they
+ * have on the host.
  */
-static void
-set_sure(const struct trial_rank *f, uint32_t stage, uint32_t way,
-	 struct piece_bytes *b)
+static double
+least_window(struct trial *x, const struct piece_choice *c, int64_t lo,
+	     int64_t hi)
 {
-	const struct trial *x = f->x;
-	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	uint32_t k;
+	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
+	double sequences = (double)x->t->microbatch, bytes = 0, each;
+	uint32_t i, k;
 
-	piece_least_bytes(&x->s->space, &x->ways_of->at.at[way], lo, hi,
-			  x->key.solo, (double)x->t->microbatch, b);
-	for (k = 0; x->plain && k < SPACE_NSPANS; k++) {
-		b->top[k] += x->plain[stage].end[k];
+	lo += lo == 0 && !x->key.solo;
+	hi -= hi == x->s->space.nlayers && !x->key.solo;
+	for (i = 0; i < x->s->space.nkinds && x->key.offload; i++) {
+		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
+
+		each = trial_update(x)->window[PIECE_BODY + i];
+		for (k = 0; k < SPACE_NSPANS && saves; k++) {
+			each += sequences * c->grows[k][i] + c->stays[k][i];
+		}
+		bytes += (double)(layers > 1 ? 2 : layers) * each;
 	}
+	return bytes;
+}
+
+const struct trial_sure *
+trial_sure_of(struct trial *x, uint32_t stage)
+{
+	uint32_t like = x->like[stage], n = x->ways_of->at.n, i;
+	int64_t lo = x->first[like], hi = lo + x->layers[like];
+	struct trial_sure *at = x->sure[like];
+	struct piece_bytes b;
+
+	if (at) {
+		return at;
+	}
+	at = x->sure[like] = arena_alloc_raw(&x->s->space.tmp, n * sizeof *at);
+	for (i = 0; i < n; i++) {
+		const struct piece_choice *c = &x->ways_of->at.at[i];
+
+		piece_least_bytes(&x->s->space, c, lo, hi, x->key.solo,
+				  (double)x->t->microbatch, &b);
+		memcpy(at[i].slot, b.slot, sizeof at[i].slot);
+		memcpy(at[i].top, b.top, sizeof at[i].top);
+		at[i].sends[0] = b.sends[0];
+		at[i].sends[1] = b.sends[1];
+		at[i].temp = b.temp + least_window(x, c, lo, hi);
+	}
+	return at;
 }
 
 static double
-sent_bytes(const struct trial_rank *f, const struct piece_bytes *b)
+sent_bytes(const struct trial_rank *f, const double sends[2])
 {
 	double copies = f->x->t->nmicrobatches > 1 ? 2 : 1;
 
-	return copies * (b->sends[0] + b->sends[1]);
+	return copies * (sends[0] + sends[1]);
 }
 
 double
@@ -231,16 +295,152 @@ trial_own_bytes(const struct trial_rank *f, uint32_t stage,
 		const struct piece_bytes *b)
 {
 	return trial_then_bytes(f->x, stage, b->slot) +
-	       trial_then_bytes(f->x, stage, b->top) + sent_bytes(f, b);
+	       trial_then_bytes(f->x, stage, b->top) + sent_bytes(f, b->sends);
 }
 
+/* What is recomputed is in layers: after them, all ways save the same. */
 double
 trial_sure_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way)
 {
-	struct piece_bytes b;
+	struct trial *x = f->x;
+	const struct trial_sure *is = &trial_sure_of(x, stage)[way];
+	double bytes = trial_then_bytes(x, stage, is->top) +
+		       sent_bytes(f, is->sends);
 
-	set_sure(f, stage, way, &b);
-	return trial_own_bytes(f, stage, &b);
+	bytes += x->plain ? trial_then_bytes(x, stage, x->plain[stage].end) : 0;
+	return x->key.offload & PLAN_OFFLOAD_SAVES ? bytes
+		: bytes + trial_then_bytes(x, stage, is->slot);
+}
+
+/* What a stage has on the device with a way, by f->made: all the time, and for
+ * a while. */
+static double
+own_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way)
+{
+	return f->made ? trial_own_bytes(f, stage, &trial_ways_of(f, stage)
+							->keeps[way])
+		: trial_sure_bytes(f, stage, way);
+}
+
+static double
+temp_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way)
+{
+	return f->made ? trial_ways_of(f, stage)->keeps[way].temp
+		: trial_sure_of(f->x, stage)[way].temp;
+}
+
+/* Whether programs of all ways are alike outside of layers, in all stages. */
+static bool
+are_alike_outside(const struct trial_rank *f)
+{
+	uint32_t i, w;
+
+	for (i = 0; i < f->n && f->made; i++) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
+
+		for (w = 1; w < f->x->ways_of->at.n; w++) {
+			if (memcmp(of->keeps[w].top, of->keeps[0].top,
+				   sizeof of->keeps[0].top) != 0 ||
+			    memcmp(of->keeps[w].sends, of->keeps[0].sends,
+				   sizeof of->keeps[0].sends) != 0) {
+				return false;
+			}
+		}
+	}
+	return f->made;
+}
+
+/*
+ * Where programs of ways are alike outside of layers, they share slots there
+ * alike; else what all stages have at once counts.
+ */
+void
+trial_set_room(struct trial_rank *f)
+{
+	double all = 0, least;
+	uint32_t i, w;
+
+	if (are_alike_outside(f)) {
+		for (i = 0; i < f->n; i++) {
+			f->keeps[i] = trial_ways_of(f, f->of[i])->keeps[0];
+			f->keeps[i].temp = 0;
+		}
+		f->temp_room = f->free_bytes -
+			trial_moving_bytes(f->x, f->rank, f->keeps);
+		return;
+	}
+	for (i = 0; i < f->n; i++, all += least) {
+		least = INFINITY;
+		for (w = 0; w < f->x->ways_of->at.n; w++) {
+			least = lesser(least, own_bytes(f, f->of[i], w));
+		}
+	}
+	f->temp_room = f->free_bytes - all;
+}
+
+void
+trial_leave_less(struct trial_rank *f)
+{
+	double most = 0;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		most = larger(most, temp_bytes(f, f->of[i],
+					       f->x->choice[f->of[i]]));
+	}
+	f->temp_room = lesser(f->temp_room, most - 1);
+}
+
+/* Each stage may have slots of its own, as large as any way's. */
+double
+trial_host_room(const struct trial_rank *f)
+{
+	const struct space_slots *t = f->x->t->slots;
+	double all = 1, most;
+	uint32_t i, k, w;
+
+	for (i = 0; i < f->n; i++) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
+
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			most = 0;
+			for (w = 0; w < f->x->ways_of->at.n; w++) {
+				most = larger(most, of->keeps[w].host[k]);
+			}
+			all += most * t->stage[k][f->of[i]];
+		}
+	}
+	return lesser(all, f->x->share[f->rank]);
+}
+
+bool
+trial_is_too_large(const struct trial_rank *f, uint32_t stage, uint32_t way)
+{
+	return temp_bytes(f, stage, way) > f->temp_room;
+}
+
+bool
+trial_choose_hosted(struct trial_rank *f)
+{
+	double all = 0, least, bytes;
+	uint32_t i, w;
+
+	trial_set_room(f);
+	for (i = 0; i < f->n; i++, all += least) {
+		const struct trial_ways *of = trial_ways_of(f, f->of[i]);
+
+		least = INFINITY;
+		for (w = 0; w < f->x->ways_of->at.n; w++) {
+			bytes = trial_is_too_large(f, f->of[i], w) ? INFINITY
+				: trial_then_bytes(f->x, f->of[i],
+						   of->keeps[w].host);
+			if (bytes < least) {
+				least = bytes;
+				f->x->choice[f->of[i]] = w;
+			}
+		}
+	}
+	return isfinite(all) && all <= f->x->share[f->rank];
 }
 
 /* What a stage has at least with any of its ways: without temporary bytes, and
@@ -260,7 +460,7 @@ find_least(struct trial_rank *f, const struct least *sure, double most,
 {
 	uint32_t n = f->x->ways_of->at.n, i, c;
 	struct piece_bytes b;
-	double others = 0, own;
+	double others = 0, own, temp;
 
 	for (i = 0; sure && i < f->n; i++) {
 		others += sure[i].own;
@@ -268,17 +468,18 @@ find_least(struct trial_rank *f, const struct least *sure, double most,
 	for (i = 0; i < f->n; i++) {
 		to[i] = (struct least){ INFINITY, INFINITY };
 		for (c = 0; c < n; c++) {
-			set_sure(f, f->of[i], c, &b);
-			if (sure && others - sure[i].own +
-			    trial_own_bytes(f, f->of[i], &b) > most) {
+			own = trial_sure_bytes(f, f->of[i], c);
+			temp = trial_sure_of(f->x, f->of[i])[c].temp;
+			if (sure && others - sure[i].own + own + temp > most) {
 				continue;
 			}
 			if (sure) {
 				made_bytes(f, f->of[i], c, &b);
+				own = trial_own_bytes(f, f->of[i], &b);
+				temp = b.temp;
 			}
-			own = trial_own_bytes(f, f->of[i], &b);
 			to[i].own = lesser(to[i].own, own);
-			to[i].both = lesser(to[i].both, own + b.temp);
+			to[i].both = lesser(to[i].both, own + temp);
 		}
 	}
 }

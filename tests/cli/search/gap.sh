@@ -22,7 +22,9 @@ below()
 
 # ---- parameters on hosts are in the space, where these have the memory
 
-set -- --target h100x8 "$examples/llama-3-70b.llm"
+printf '%s\n' 'target one { accelerator = h100; devices = 1; nodes = 1;' \
+	'memory = 14; reserve = 0; host = 64; }' >one.target
+set -- --target ./one.target "$examples/llama-3.2-1b.llm"
 run "$@"
 grep -q 'offload optimizer and parameters to the host' out ||
 	bad 'parameters on hosts are quicker'
@@ -44,10 +46,53 @@ run --pin $pins,recompute=f "$@"
 below "$step" "$(awk -v us="$(step_of out)" 'BEGIN { print us * 1.0001 }')" ||
 	bad "$step, and $(step_of out) with a way of its own list"
 
+# ---- activations on hosts: any way, as the link and their memory allow
+
+# noworse PIN..: what run found with "$@" is no slower than that with these pins
+noworse()
+{
+	step=$(step_of out)
+	pins=$1
+	shift
+	run --pin "$pins" "$@"
+	below "$step" "$(awk -v us="$(step_of out)" \
+		'BEGIN { print us * 1.0001 }')" || bad "$step, $pins $(step_of out)"
+}
+
+set -- --target h100x8x8 --pin pp=8,ep=8,dp=1,tp=1,microbatch=2,zero=1 \
+	--pin interleave=4,schedule=interleaved "$examples/deepseek-v3.llm"
+run --explain=search "$@"
+grep -q 'offload optimizer and activations' out || bad 'activations on hosts'
+grep -q 'a gap of 0.0%' out || bad 'one rank has a host: a gap'
+# words of the plan that other stages have need no warning
+[ ! -s err ] || bad 'a warning'
+noworse offload=optimizer+activations,recompute=full "$@"
+run "$@"
+noworse "offload=optimizer+activations,$(:
+	)recompute=rmsnorm+slice+concat+e+sum+div+w+silu+g+y" "$@"
+# ranks of a pipeline share a host, which has too little for their quickest ways
+set -- --target h100x8 --pin pp=4,dp=2,microbatch=2,schedule=1f1b,zero=2 \
+	"$examples/llama-3-70b.llm"
+run --explain=search "$@"
+grep -q 'offload optimizer and activations' out || bad 'a host of four ranks'
+bound=$(said 'other ways for stages of one rank')
+[ -z "$bound" ] || below "$bound" "$(step_of out)" || bad "shares: $bound"
+noworse offload=optimizer+activations,recompute=rmsnorm+v+rope+silu+g "$@"
+# what hosts lack is said, not what devices have
+refused 'host_memory' --pin offload=optimizer+activations,recompute=silu+g "$@"
+# no ways help a rank whose update does not fit: the next plan is looked at
+run --target rtx4090x8x4 --explain=search "$examples/llama-2-70b.llm"
+grep -q 'a gap of 0.0%' out || bad 'updates that do not fit: a gap'
+refused 'needs 23,375,440,384 bytes of 23,100,000,000 on rank 15' \
+	--target rtx4090x8x4 --pin pp=16,tp=1,dp=2,interleave=2,zero=1 \
+	--pin schedule=interleaved,microbatch=1,offload=optimizer+activations \
+	"$examples/llama-2-70b.llm"
+
 # ---- stages of one rank: their ways are chosen by the sum of their times
 
 set -- --target h100x8x8 "$examples/deepseek-v3.llm" \
-	--pin pp=8,ep=8,dp=1,interleave=4,schedule=interleaved,microbatch=1,zero=1
+	--pin pp=8,ep=8,dp=1,interleave=4,schedule=interleaved,microbatch=1,zero=1 \
+	--pin offload=optimizer
 run --explain=search "$@"
 step=$(step_of out)
 bound=$(said 'other ways for stages of one rank')

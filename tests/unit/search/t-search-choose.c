@@ -33,7 +33,6 @@ draw_interleaved(const struct space *s, bool moe, int64_t chunks,
 	x->t.sched = sched_find("interleaved");
 	x->t.chunks = chunks;
 	x->key.split = false;
-	x->key.offload &= ~(uint32_t)PLAN_OFFLOAD_SAVES;
 	return x->g.pp * chunks <= s->nlayers &&
 	       x->t.nmicrobatches % x->g.pp == 0;
 }
@@ -89,10 +88,14 @@ each_plan(void (*check)(struct search *, struct drawn *, void *), void *user,
 
 /* ---- all ways of a rank ---- */
 
-/* Bytes of a rank by the ways of its stages, as the search lays them out. */
+/*
+ * Bytes of a rank by the ways of its stages, as the search lays them out; or of
+ * its saves on the host, if the device has memory for these ways.
+ */
 static double
 bytes_of(struct trial_rank *f, const uint32_t *nth)
 {
+	bool fits = true;
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
@@ -102,8 +105,10 @@ bytes_of(struct trial_rank *f, const uint32_t *nth)
 		if (!f->made) {
 			f->keeps[i].temp = of->other.temp;
 		}
+		fits &= !f->hosted || !trial_is_too_large(f, f->of[i], nth[i]);
 	}
-	return trial_moving_bytes(f->x, f->rank, f->keeps);
+	return !f->hosted ? trial_moving_bytes(f->x, f->rank, f->keeps)
+		: fits ? trial_host_bytes(f) : INFINITY;
 }
 
 static double
@@ -140,7 +145,7 @@ least_of(struct trial_rank *f, double room)
 
 /* What was seen of ranks whose ways were all looked at. */
 struct looked {
-	int n, full, left, slower;
+	int n, full, left, slower, hosted;
 	int missed;	/* none was found, and none proved not to fit */
 };
 
@@ -171,6 +176,19 @@ check_choice(struct trial_rank *f, double room, double least_us,
 	return us;
 }
 
+/* Leaves a device so little memory that some ways do not fit. */
+static void
+draw_temps(struct trial_rank *f, const uint32_t *nth)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		f->keeps[i] = trial_ways_of(f, f->of[i])->keeps[nth[i]];
+	}
+	f->free_bytes = trial_moving_bytes(f->x, f->rank, f->keeps);
+	trial_set_room(f);
+}
+
 static void
 check_rank(struct trial *x, uint32_t rank, bool made, struct looked *to)
 {
@@ -182,9 +200,18 @@ check_rank(struct trial *x, uint32_t rank, bool made, struct looked *to)
 	for (i = 0; i < f.n; i++) {
 		nth[i] = draw(nways);
 	}
-	room = bytes_of(&f, nth) * (draw(4) ? 1 : .9);
+	f.hosted = x->key.offload & PLAN_OFFLOAD_SAVES;
+	if (f.hosted) {
+		draw_temps(&f, nth);
+	}
+	room = fmin(bytes_of(&f, nth), 1e15) * (draw(4) ? 1 : .9);
 	least_us = least_of(&f, room);
-	f.free_bytes = room;
+	if (f.hosted) {
+		x->share[rank] = room;
+	} else {
+		f.free_bytes = room;
+	}
+	to->hosted += f.hosted;
 	f.rough = true;
 	rough_us = check_choice(&f, room, least_us, to);
 	f.rough = false;
@@ -223,9 +250,10 @@ test_all_ways(void **state)
 		drawn = 0;
 		each_plan(check_ranks, &to, 3, 4);
 	}
-	print_message("%d ranks, %d full: %d choices leave a bound, %d rough "
-		      "ones are slower\n", to.n, to.full, to.left, to.slower);
-	assert_true(to.n > 2 * n && to.full < to.n / 2);
+	print_message("%d ranks, %d of them with saves on hosts, %d full: %d "
+		      "choices leave a bound, %d rough ones are slower\n",
+		      to.n, to.hosted, to.full, to.left, to.slower);
+	assert_true(to.n > 2 * n && to.full < to.n / 2 && to.hosted > n / 4);
 	assert_true(to.left > 0 && to.slower > 0);
 	assert_true(to.missed <= to.n / 20);
 }
@@ -288,7 +316,7 @@ test_grouped(void **state)
 static double
 own_us(const struct trial_rank *f, uint32_t way)
 {
-	const struct trial *x = f->x;
+	struct trial *x = f->x;
 	const struct piece_choice *c = &x->ways_of->at.at[way];
 	double least[SCHED_NKINDS], us = 0;
 	uint32_t i, k;
@@ -299,6 +327,8 @@ own_us(const struct trial_rank *f, uint32_t way)
 
 		piece_stage_least(&x->s->space, x->cost, c->maps,
 				  x->dev_of[stage], lo, hi, least);
+		trial_raise_to_params(x, stage, least);
+		trial_raise_to_saves(x, stage, c, least);
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			us += least[k];
 		}

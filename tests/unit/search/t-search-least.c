@@ -158,31 +158,32 @@ check_way(const struct stand *x, const struct piece_prices *none,
 	}
 }
 
-/* Saves of forward take no less on the link to the host than is known. */
+/* Saves take no less on the link to the host than is known, in any function. */
 static void
 check_link(struct stand *x, const struct drawn *d,
 	   const struct piece_choices *ways, struct nearness *near)
 {
 	int64_t hi = x->space.nlayers - 1;
-	double n[PIECE_MAX];
-	uint32_t i, k;
+	double n[PIECE_MAX], least[SCHED_NKINDS], us;
+	uint32_t i, k, f;
 
 	piece_count(&x->space, 1, hi, n);
 	for (i = 0; i < ways->at.n; i++) {
 		const struct piece_choice *c = &ways->at.at[i];
 		const struct piece_prices *fn = way_prices(x, d, c->nth);
-		double least = piece_least_link_us(&x->space, c, 0, 1, hi,
-						   d->key.solo,
-						   (double)d->t.microbatch);
-		double us = 0;
 
-		for (k = PIECE_BODY; fn && k < piece_number(&x->space); k++) {
-			us += n[k] * piece_fn(fn, k, SCHED_F)->saves_us;
-		}
-		assert_true(least <= us);
-		if (us > 0) {
-			near->links += least / us;
-			near->nlinks++;
+		piece_least_link_us(&x->space, c, 0, 1, hi, &d->key,
+				    (double)d->t.microbatch, least);
+		for (f = 0; fn && f < SCHED_NKINDS; f++) {
+			us = 0;
+			for (k = PIECE_BODY; k < piece_number(&x->space); k++) {
+				us += n[k] * piece_fn(fn, k, f)->saves_us;
+			}
+			assert_true(least[f] <= us);
+			if (us > 0 && f == SCHED_F) {
+				near->links += least[f] / us;
+				near->nlinks++;
+			}
 		}
 	}
 }

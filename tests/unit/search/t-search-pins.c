@@ -287,7 +287,8 @@ test_missed(void **state)
 	} at[] = {
 		{ 12018, "microbatch=4" },
 		{ 12241, "offload=optimizer+parameters" },
-		{ 12248, "zero=1" }
+		{ 12248, "zero=1" },
+		{ 41097, "offload=none" }
 	};
 	uint64_t was = seed;
 	size_t i;
