@@ -223,9 +223,11 @@ double trial_rank_bytes(struct trial *x, uint32_t rank,
 /* Chooses how stages recompute, so that all ranks fit. */
 enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
 /*
- * What is known before the programs for the plan's lengths are made: on some
- * rank no ways fit, by what those for one sequence keep; or the quickest ways
- * do not, and with all others the plan is above the plans found.
+ * What is known before the programs for the plan's lengths are made.
+ * TRIAL_FULL: on some rank, or host, no ways fit, by what those for one
+ * sequence keep.  TRIAL_CUT: the plan is above the plans found with all ways
+ * that may fit; of plans whose saves stay on devices, where the quickest do
+ * not.  Else TRIAL_FITS.
  */
 enum trial_verdict trial_may_fit(struct trial *x);
 

@@ -281,8 +281,9 @@ prove_host_full(struct trial_rank *f, double *bytes)
 /*
  * Chooses ways with which the host has memory for what the rank's layers save.
  * As for the device, first by programs for one sequence, then by those of the
- * plan's lengths.  If other ranks of the node share the host, it is not known
- * that the rank cannot have more of it.
+ * plan's lengths.  If other ranks of the node share the host, the rank may have
+ * more of it with other shares: then what any ways take at least is no part of
+ * the gap, and stands beside it.
  */
 static enum trial_verdict
 fit_host(struct trial_rank *f, double *bytes)
@@ -296,9 +297,9 @@ fit_host(struct trial_rank *f, double *bytes)
 	} else if (!choose_closely(f, bytes)) {
 		has = x->s->guessing ? TRIAL_FULL : prove_host_full(f, bytes);
 	}
-	if (has > TRIAL_CUT && x->shared[f->rank] && !x->s->guessing) {
+	if (has >= TRIAL_CUT && x->shared[f->rank] && !x->s->guessing) {
 		x->s->out->ways_us = fmin(x->s->out->ways_us, x->any_us);
-		has = TRIAL_FULL;
+		has = has == TRIAL_CUT ? TRIAL_CUT : TRIAL_FULL;
 	}
 	f->hosted = false;
 	return has;

@@ -95,17 +95,18 @@ double trial_own_bytes(const struct trial_rank *f, uint32_t stage,
 /* Sets what a device has room for beside what its stages have all the time at
  * least, with saves on the host. */
 void trial_set_room(struct trial_rank *f);
-/* Lowers it to less than that of the chosen ways. */
+/* Lowers f->temp_room below what one of the chosen ways needs. */
 void trial_leave_less(struct trial_rank *f);
 /* The rank's share of its host, or more than its ways can have there. */
 double trial_host_room(const struct trial_rank *f);
-/* Whether that is too little for what a stage has for a while with a way, by
- * f->made; by programs for one sequence, at least. */
+/* Whether what a stage has for a while with a way is more than f->temp_room: by
+ * the programs of the plan's lengths, or without f->made at least. */
 bool trial_is_too_large(const struct trial_rank *f, uint32_t stage,
 			uint32_t way);
 /*
- * Chooses, of others, those that have least on the host, by f->made.  False:
- * the rank has more than its share there with any ways that fit.
+ * Chooses for each stage the way that has least on the host, of those that are
+ * not too large.  False: with any ways the rank has more than its share there,
+ * or of some stage all are too large.
  */
 bool trial_choose_hosted(struct trial_rank *f);
 /* Chooses for each stage the way that keeps least, by these programs. */
@@ -115,7 +116,7 @@ void trial_choose_least(struct trial_rank *f);
  * bytes; of programs that are made, with any that may fit.
  */
 double trial_least_bytes(struct trial_rank *f, enum trial_source from);
-/* By way. */
+/* What a stage has at least with each way, by index in ways_of. */
 const struct trial_sure *trial_sure_of(struct trial *x, uint32_t stage);
 /*
  * Bytes of a stage with a way, as the program for one sequence is.  Those of

@@ -159,5 +159,9 @@ trial_is_slow_from(struct trial_rank *f, double least_us)
 		}
 		p.room += most;
 	}
-	return p.room > 0 && is_slow(f, &p);
+	if (p.room <= 0) {	/* only the slowest take as much */
+		arena_release(&f->tmp);
+		return false;
+	}
+	return is_slow(f, &p);
 }
