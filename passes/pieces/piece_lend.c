@@ -4,46 +4,16 @@
  */
 #include "passes/pieces/piece_parts.h"
 
-/* Kernels are no longer listed here: the other store may find them again. */
-static void
-unlist(struct piece_store *s)
-{
-	uint32_t n = 0, i;
-
-	for (i = 0; i < s->lists.n; i++) {
-		struct piece_kernels *k = s->lists.at[i];
-
-		k->listed = !k->on->away;
-		s->lists.at[n] = k;
-		n += k->listed;
-	}
-	s->lists.n = n;
-}
-
 void
 piece_lend(struct piece_store *s)
 {
 	uint32_t i;
 
+	piece_drop_programs(s);
 	s->asked = NULL;
 	for (i = 0; i < s->placed.n; i++) {
-		s->placed.at[i]->away = !s->placed.at[i]->m;
+		s->placed.at[i]->away = true;
 	}
-	unlist(s);
-}
-
-bool
-piece_may_lend(const struct piece_store *s, const struct space_degrees *g)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->placed.n; i++) {
-		if (space_same_sharding(&s->placed.at[i]->g, g) &&
-		    !s->placed.at[i]->away) {
-			return false;
-		}
-	}
-	return true;
 }
 
 void

@@ -339,12 +339,10 @@ void piece_stage_least(const struct space *s, const struct piece_cost *c,
 
 /*
  * Placements change hands without programs, all together that are for the same
- * tensor, context and expert ranks: s lends all that have none, until it
- * regains those of g; or all, if g is NULL.
+ * tensor, context and expert ranks: s drops its programs and lends all, until
+ * it regains those of g; or all, if g is NULL.
  */
 void piece_lend(struct piece_store *s);
-/* Whether no program of those of g is in this store. */
-bool piece_may_lend(const struct piece_store *s, const struct space_degrees *g);
 void piece_regain(struct piece_store *s, const struct space_degrees *g);
 /*
  * Another thread's store has those of n placements that are for g, no others;

@@ -240,10 +240,7 @@ copy_walk(struct search *to, const struct search *s)
 	to->out->found.n = 0;
 }
 
-/*
- * The rows of the first n degrees.  The walk keeps those of which it has
- * programs.
- */
+/* The rows of the first n degrees. */
 static void
 set_rows(struct search_ahead *x, const struct search *s, uint32_t n)
 {
@@ -253,11 +250,8 @@ set_rows(struct search_ahead *x, const struct search *s, uint32_t n)
 	x->rows.n = 0;
 	for (i = 0; i < n; i++) {
 		if (space_is_new_row(&s->space, s->order, i)) {
-			bool may = piece_may_lend(&s->pieces,
-						  row_degrees(s, i));
-
-			VEC_PUSH(a, &x->rows, ((struct ahead_row){
-				may ? ROW_FREE : ROW_OURS, i, 0 }));
+			VEC_PUSH(a, &x->rows,
+				 ((struct ahead_row){ ROW_FREE, i, 0 }));
 		}
 		x->rows.at[x->rows.n - 1].n++;
 	}
