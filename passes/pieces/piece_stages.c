@@ -18,6 +18,21 @@ piece_layers(const struct space *s, uint32_t k, int64_t lo, int64_t hi)
 	return to > from ? to - from : 0;
 }
 
+double
+piece_window_bytes(const struct space *s, const double *each, int64_t lo,
+		   int64_t hi)
+{
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->nkinds; i++) {
+		int64_t layers = piece_layers(s, i, lo, hi);
+
+		bytes += (double)(layers > 1 ? 2 : layers) * each[i];
+	}
+	return bytes;
+}
+
 uint32_t
 piece_number(const struct space *s)
 {

@@ -379,6 +379,13 @@ void piece_drop_ways(struct piece_store *s, const struct piece_key *key,
 /* How many of the layers [lo, hi) are of kind k. */
 int64_t piece_layers(const struct space *s, uint32_t k, int64_t lo,
 		     int64_t hi);
+/*
+ * Bytes of those of the layers [lo, hi) that are on the device at once, where
+ * hosts have them: of each kind two, one that is used and one that comes or
+ * goes.  each: of one layer, by kind.
+ */
+double piece_window_bytes(const struct space *s, const double *each,
+			  int64_t lo, int64_t hi);
 /* How many pieces a space has: the last are its kinds of layers. */
 uint32_t piece_number(const struct space *s);
 /* Sets how often a stage of layers [lo, hi) contains each piece. */

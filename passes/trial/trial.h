@@ -201,6 +201,12 @@ void trial_least(struct trial *x, double us);
 
 /* Sets x->fixed and x->update_temp. */
 void trial_set_fixed(struct trial *x);
+/*
+ * Bytes of the window for what layers [lo, hi) have on the host: of parameters,
+ * and if saves are there, of `slots` of one layer, by kind.
+ */
+double trial_window_bytes(struct trial *x, const double *slots, int64_t lo,
+			  int64_t hi);
 /* Sets x->plain. */
 void trial_set_plain(struct trial *x);
 /* Sets what a stage keeps by its choice, from the programs of the choice. */

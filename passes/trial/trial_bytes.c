@@ -35,6 +35,23 @@ trial_set_fixed(struct trial *x)
 
 /* ---- stages ---- */
 
+double
+trial_window_bytes(struct trial *x, const double *slots, int64_t lo, int64_t hi)
+{
+	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
+	double each[SPACE_MAX_KINDS];
+	uint32_t i;
+
+	if (!x->key.offload) {
+		return 0;
+	}
+	for (i = 0; i < x->s->space.nkinds; i++) {
+		each[i] = trial_update(x)->window[PIECE_BODY + i] +
+			  (saves ? slots[i] : 0);
+	}
+	return piece_window_bytes(&x->s->space, each, lo, hi);
+}
+
 /*
  * Moves the slots of layers [lo, hi) to the host, if they are to lie there, and
  * counts the window of these and of weights and gradients that do.
@@ -44,21 +61,17 @@ host_layers(struct trial *x, const struct piece_cost *c, int64_t lo,
 	    int64_t hi, struct piece_bytes *b)
 {
 	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
-	double window = 0;
+	double slots[SPACE_MAX_KINDS] = { 0 };
 	uint32_t i, k;
 
-	for (i = 0; x->key.offload && i < x->s->space.nkinds; i++) {
-		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
-		/* so many pass through the device at once */
-		double n = layers > 1 ? 2 : layers;
+	for (i = 0; i < x->s->space.nkinds; i++) {
+		const struct piece_bytes *one = &c->bytes[PIECE_BODY + i];
 
-		window += n * trial_update(x)->window[PIECE_BODY + i];
-		for (k = 0; k < SPACE_NSPANS && saves; k++) {
-			window += n *
-				larger(c->bytes[PIECE_BODY + i].slot[k], 0);
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			slots[i] += larger(one->slot[k], 0);
 		}
 	}
-	b->temp += window;
+	b->temp += trial_window_bytes(x, slots, lo, hi);
 	for (k = 0; k < SPACE_NSPANS && saves; k++) {
 		b->host[k] = larger(b->slot[k], 0);
 		b->slot[k] = 0;

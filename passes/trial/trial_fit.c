@@ -20,12 +20,11 @@ moving_capacity(const struct trial *x, uint32_t rank)
 	return space_capacity(&x->s->space, x->dev[rank]) - x->fixed[rank];
 }
 
-/* Turns to a rank. */
+/* Turns to a rank, and to what it has for its stages. */
 static void
 set_rank(struct trial_rank *f, uint32_t rank)
 {
-	f->rank = rank;
-	f->of = &f->x->stages[rank * f->n];
+	trial_turn_to(f, rank);
 	f->free_bytes = moving_capacity(f->x, rank);
 }
 

@@ -72,6 +72,9 @@ enum trial_source {
 
 /* ---- trial_ways.c ----------------------------------------------------- */
 
+/* Turns to the stages of a rank; f->free_bytes stays. */
+void trial_turn_to(struct trial_rank *f, uint32_t rank);
+
 /*
  * Bytes of the rank without tensors that live all step; `made`: from the
  * programs of the choices, not from those for one sequence.

@@ -162,8 +162,7 @@ trial_add_saves(struct trial_rank *f, double *bytes, double *saves)
 	uint32_t i;
 
 	for (i = 0; i < f->x->t->g->pp; i++) {
-		f->rank = i;
-		f->of = &f->x->stages[i * f->n];
+		trial_turn_to(f, i);
 		trial_chosen_bytes(f, !f->x->s->guessing);
 		saves[i] = trial_host_bytes(f);
 		bytes[i] += saves[i];

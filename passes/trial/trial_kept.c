@@ -16,20 +16,16 @@ static double
 window_bytes(struct trial *x, const struct piece_kept *kept, int64_t lo,
 	     int64_t hi)
 {
-	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
-	double sequences = (double)x->t->microbatch, bytes = 0, each;
+	double slots[SPACE_MAX_KINDS] = { 0 };
 	uint32_t i, k;
 
-	for (i = 0; x->key.offload && i < x->s->space.nkinds; i++) {
-		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
-
-		each = trial_update(x)->window[PIECE_BODY + i];
-		for (k = 0; k < SPACE_NSPANS && saves; k++) {
-			each += sequences * kept->bytes[k][i];
+	for (i = 0; i < x->s->space.nkinds; i++) {
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			slots[i] += (double)x->t->microbatch *
+				    kept->bytes[k][i];
 		}
-		bytes += (double)(layers > 1 ? 2 : layers) * each;
 	}
-	return bytes;
+	return trial_window_bytes(x, slots, lo, hi);
 }
 
 /* Adds what a stage holds to its rank, and the most of its windows. */

@@ -44,14 +44,6 @@ struct shares {
 
 /* ---- ways of a rank ---- */
 
-/* The same rank with other stages. */
-static void
-turn_to(struct trial_rank *f, uint32_t rank)
-{
-	f->rank = rank;
-	f->of = &f->x->stages[rank * f->n];
-}
-
 /* Ways of the rank at a price of a byte, as guessed. */
 static struct host_point
 choose_at(struct trial_rank *f, double price)
@@ -109,7 +101,7 @@ points_of(struct shares *s, uint32_t rank)
 	if (to->at) {
 		return *to;
 	}
-	turn_to(s->f, rank);
+	trial_turn_to(s->f, rank);
 	if (s->f->n == 1) {
 		*to = all_ways(s->f);
 		return *to;

@@ -9,24 +9,30 @@
 
 /* ---- what ways take and keep ---- */
 
+void
+trial_turn_to(struct trial_rank *f, uint32_t rank)
+{
+	f->rank = rank;
+	f->of = &f->x->stages[rank * f->n];
+}
+
 /* Bytes by which a way makes the window of saves on the host smaller. */
 static double
 window_less(const struct trial *x, const struct piece_choice *c, int64_t lo,
 	    int64_t hi)
 {
-	double less = 0;
+	double less[SPACE_MAX_KINDS] = { 0 };
 	uint32_t i, k;
 
-	for (i = 0; i < x->s->space.nkinds &&
-	     x->key.offload & PLAN_OFFLOAD_SAVES; i++) {
-		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
-
+	if (!(x->key.offload & PLAN_OFFLOAD_SAVES)) {
+		return 0;
+	}
+	for (i = 0; i < x->s->space.nkinds; i++) {
 		for (k = 0; k < SPACE_NSPANS; k++) {
-			less += (double)(layers > 1 ? 2 : layers) *
-				c->less[k][i];
+			less[i] += c->less[k][i];
 		}
 	}
-	return less;
+	return piece_window_bytes(&x->s->space, less, lo, hi);
 }
 
 /* What a stage keeps with a way: as the programs for one sequence say. */
@@ -238,22 +244,18 @@ static double
 least_window(struct trial *x, const struct piece_choice *c, int64_t lo,
 	     int64_t hi)
 {
-	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
-	double sequences = (double)x->t->microbatch, bytes = 0, each;
+	double slots[SPACE_MAX_KINDS] = { 0 };
 	uint32_t i, k;
 
 	lo += lo == 0 && !x->key.solo;
 	hi -= hi == x->s->space.nlayers && !x->key.solo;
-	for (i = 0; i < x->s->space.nkinds && x->key.offload; i++) {
-		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
-
-		each = trial_update(x)->window[PIECE_BODY + i];
-		for (k = 0; k < SPACE_NSPANS && saves; k++) {
-			each += sequences * c->grows[k][i] + c->stays[k][i];
+	for (i = 0; i < x->s->space.nkinds; i++) {
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			slots[i] += (double)x->t->microbatch * c->grows[k][i] +
+				    c->stays[k][i];
 		}
-		bytes += (double)(layers > 1 ? 2 : layers) * each;
 	}
-	return bytes;
+	return trial_window_bytes(x, slots, lo, hi);
 }
 
 const struct trial_sure *
