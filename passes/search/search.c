@@ -169,46 +169,71 @@ settle_all(struct search *s, double aim_us)
 
 /*
  * Adds ways to the placement of a plan, and again while it gets quicker, as
- * long as these may make it the best.
+ * long as these may make it the best.  False: that is above the limit, which
+ * rises again where the programs of the plan that lowered it do not fit.
  */
-static void
+static bool
 widen(struct search *s, uint32_t i)
 {
 	struct search_close c = s->close.at[i];
 	double us = INFINITY;
 
-	while (c.us < us * (1 - GAINS) && c.least_us < s->worst_us &&
-	       !search_is_late(s) && search_retry_plan(s, &c.plan, true)) {
+	while (c.us < us * (1 - GAINS) && !search_is_late(s)) {
+		if (c.least_us >= s->worst_us) {
+			return false;
+		}
+		if (!search_retry_plan(s, &c.plan, true)) {
+			break;
+		}
 		us = c.us;
 		c = s->close.at[i];
 	}
+	return true;
+}
+
+/* Adds the best plan to those that are close. */
+static void
+add_best(struct search *s)
+{
+	struct search_close c = {
+		.plan = s->settled.at[0].plan, .us = s->settled.at[0].step_us
+	};
+	uint32_t i;
+
+	for (i = 0; i < s->close.n; i++) {
+		if (search_is_same(&s->close.at[i].plan, &c.plan)) {
+			return;
+		}
+	}
+	VEC_PUSH(&s->space.keep, &s->close, c);
 }
 
 /*
- * Plans that come close to the best, and do not fit with the quickest way to
- * recompute, are tried again with ways between those that they take and the
- * next.  Which plans these are is an order, not a proof.
+ * The best plan, and plans that come close to it and do not fit with the
+ * quickest way to recompute, are tried again with ways between those that they
+ * take and the next.  Which plans these are is an order, not a proof.
  */
 static void
 look_closer(struct search *s)
 {
-	uint32_t n = s->close.n, i, round;
+	uint32_t i, round;
 
 	s->enough = search_nwanted(s);
 	for (round = 0; round < ROUNDS && s->settled.n &&
 	     !s->out->stopped; round++) {
 		s->worst_us = search_settled_us(s, s->enough);
 		s->out->found.n = 0;
-		for (i = 0; i < n; i++) {
-			struct plan p = s->close.at[i].plan;
+		add_best(s);
+		for (i = 0; i < s->close.n; i++) {
+			struct search_close c = s->close.at[i];
+			bool is = c.widened || widen(s, i);
 
-			if (round == 0) {
-				widen(s, i);
-			} else {
-				search_retry_plan(s, &p, false);
+			s->close.at[i].widened = is;
+			/* ways are of a placement: others of it have more */
+			if (round > 0 && is == c.widened) {
+				search_retry_plan(s, &c.plan, false);
 			}
 		}
-		/* ways are of a placement: others of it have more, too */
 		if (!search_settle(s) && round > 0) {
 			break;
 		}

@@ -45,6 +45,7 @@ struct search_close {
 	struct plan plan;
 	double us;		/* its step, or its bound */
 	double least_us;	/* what that may be then, as a guess */
+	bool widened;		/* it has them: more would gain nothing */
 };
 
 struct search_ahead;

@@ -180,7 +180,7 @@ index_of(const struct search *s, const struct plan *p)
 	for (i = 0; i < s->close.n && !search_is_same(&at[i].plan, p); i++) {
 		last = at[i].us > at[last].us ? i : last;
 	}
-	return i < MOST_CLOSE ? i : last;
+	return i < s->close.n || i < MOST_CLOSE ? i : last;
 }
 
 void
@@ -189,6 +189,7 @@ trial_note_close(const struct trial *x, double us)
 	struct search *s = x->s;
 	struct search_close c, *at = s->close.at;
 	uint32_t i;
+	bool same;
 
 	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
 	}
@@ -203,10 +204,11 @@ trial_note_close(const struct trial *x, double us)
 	}
 	trial_keys(x, &c.plan);
 	i = index_of(s, &c.plan);
-	if (i < s->close.n && us >= at[i].us &&
-	    !search_is_same(&at[i].plan, &c.plan)) {
+	same = i < s->close.n && search_is_same(&at[i].plan, &c.plan);
+	if (i < s->close.n && us >= at[i].us && !same) {
 		return;
 	}
+	c.widened = same && at[i].widened;
 	trial_plan(x, &c.plan);
 	if (i < s->close.n) {
 		at[i] = c;
