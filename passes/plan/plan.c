@@ -3,6 +3,7 @@
  * its mesh.
  */
 #include "passes/plan/plan_keys.h"
+#include "passes/sched/sched.h"
 
 #include <string.h>
 
@@ -276,8 +277,47 @@ plan_recompute_of(const struct plan *p, uint32_t stage)
 	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
 }
 
-bool
-plan_read(struct ir_module *m, struct plan *out)
+/* How many stages a list has; 0: there is no list. */
+static int64_t
+listed(const struct plan_value *v)
+{
+	int64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < v->items.n && !v->items.at[0].word; i++) {
+		n += v->items.at[i].times;
+	}
+	return n;
+}
+
+/*
+ * Sets `pp` and `interleave`, where they are open, to what goes with the list
+ * of stages, or with stages on a rank that the schedule or a pin asks for.
+ */
+static void
+fill_open(const struct plan_reading *r)
+{
+	const struct plan_value *v = &r->said[PLAN_KEY_SCHEDULE];
+	const struct sched_def *def = v->items.n
+		? sched_find(plan_alias(v->items.at[0].word)) : NULL;
+	int64_t n = listed(&r->said[PLAN_KEY_STAGES]);
+	struct plan *p = r->p;
+	int64_t chunks = p->interleave ? p->interleave
+		: def && def->min_chunks ? def->min_chunks : 1;
+
+	if (r->said[PLAN_KEY_PP].items.n) {
+		if (n % p->pp == 0 && !p->interleave) {
+			p->interleave = n / p->pp;
+		}
+	} else if (n > 0 && n % chunks == 0) {
+		p->pp = n / chunks;
+	} else if (chunks > 1) {
+		p->pp = 2;
+	}
+}
+
+static bool
+read_settings(struct ir_module *m, bool open, struct plan *out)
 {
 	struct plan_reading r = { .m = m, .p = out };
 
@@ -287,12 +327,27 @@ plan_read(struct ir_module *m, struct plan *out)
 	}
 	plan_facts(m, &r.facts);
 	fill(&r);
+	if (open) {
+		fill_open(&r);
+	}
 	if (!plan_settle(&r)) {
 		return false;
 	}
 	out->was_read.nstages = out->nstages;
 	out->was_read.layers = out->layers;
 	return true;
+}
+
+bool
+plan_read(struct ir_module *m, struct plan *out)
+{
+	return read_settings(m, false, out);
+}
+
+bool
+plan_read_pins(struct ir_module *m, struct plan *out)
+{
+	return read_settings(m, true, out);
 }
 
 /* ---- copies ---- */

@@ -85,6 +85,11 @@ struct plan {
  * *out are to ctx->tmp.  Without settings, the plan is that of one rank.
  */
 bool plan_read(struct ir_module *m, struct plan *out);
+/*
+ * The same of keys that a search is to keep: it chooses the others, so those
+ * that are set need some values of `pp` and `interleave`, not their defaults.
+ */
+bool plan_read_pins(struct ir_module *m, struct plan *out);
 /* Whether each `plan.*` setting has a known key and a legal value. */
 bool plan_legal(struct ir_module *m);
 /*

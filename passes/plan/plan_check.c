@@ -279,8 +279,9 @@ settle_schedule(struct plan_reading *r)
 		return false;
 	}
 	if (p->pp > SCHED_MAX_RANKS) {
-		return fail(r, at(r, PLAN_KEY_PP), "`pp` is %lld, and 1 to %d "
-			    "is legal", (long long)p->pp, SCHED_MAX_RANKS);
+		return fail(r, at_either(r, PLAN_KEY_PP, PLAN_KEY_STAGES),
+			    "`pp` is %lld, and 1 to %d is legal",
+			    (long long)p->pp, SCHED_MAX_RANKS);
 	}
 	if (p->nmicrobatches > SCHED_MAX_MICROBATCHES) {
 		return fail(r, at(r, PLAN_KEY_MICROBATCH), "a step of %lld "
@@ -293,7 +294,10 @@ settle_schedule(struct plan_reading *r)
 			    ? "interleaved" : p->schedule, (uint32_t)p->pp,
 			    (uint32_t)p->interleave,
 			    (uint32_t)p->nmicrobatches);
-	return !why || fail(r, at_either(r, PLAN_KEY_MICROBATCH, PLAN_KEY_PP),
+	return !why || fail(r, r->said[PLAN_KEY_PP].items.n ||
+			       r->said[PLAN_KEY_MICROBATCH].items.n
+			    ? at_either(r, PLAN_KEY_MICROBATCH, PLAN_KEY_PP)
+			    : at(r, PLAN_KEY_INTERLEAVE),
 			    "schedule %s: %s", p->schedule, why);
 }
 

@@ -179,6 +179,20 @@ fill(struct space *s, struct legal *d, bool pinned, int64_t pin,
 	}
 }
 
+/* Of a pipeline of so many stages: those that divide their number. */
+static void
+fill_pipeline(struct space *s, struct legal *d, int64_t nstages)
+{
+	int64_t i;
+
+	memset(d, 0, sizeof *d);
+	for (i = 1; i <= nstages; i++) {
+		if (nstages % i == 0) {
+			VEC_PUSH(&s->keep, &d->at, i);
+		}
+	}
+}
+
 static int64_t
 context_limit(const struct space *s)
 {
@@ -270,8 +284,12 @@ find_degrees(struct space *s)
 	     s->tensor_most < 2 * most ? s->tensor_most : 2 * most);
 	fill(s, &d[PLAN_CP], s->pinned[SPACE_PIN_CP], b->cp, context_limit(s));
 	fill(s, &d[PLAN_EP], s->pinned[SPACE_PIN_EP], b->ep, s->experts);
-	fill(s, &d[PLAN_PP], s->pinned[SPACE_PIN_PP], b->pp,
-	     s->nlayers > 1 ? s->nlayers : 1);
+	if (s->pinned[SPACE_PIN_STAGES] && !s->pinned[SPACE_PIN_PP]) {
+		fill_pipeline(s, &d[PLAN_PP], b->nstages);
+	} else {
+		fill(s, &d[PLAN_PP], s->pinned[SPACE_PIN_PP], b->pp,
+		     s->nlayers > 1 ? s->nlayers : 1);
+	}
 	fill(s, &d[PLAN_DP], s->pinned[SPACE_PIN_DP], b->dp, s->batch);
 	for (i = 0; i < d[PLAN_TP].at.n; i++) {
 		g.tp = d[PLAN_TP].at.at[i];
@@ -291,7 +309,7 @@ space_open(struct space *s)
 	arena_init(&s->tmp, &s->m->ctx->mem);
 	arena_init(&s->held, &s->m->ctx->mem);
 	s->t = target_span(t, 0, t->groups.n - 1);
-	if (!plan_read(s->m, &s->base) || !plan_names(s->m)) {
+	if (!plan_read_pins(s->m, &s->base) || !plan_names(s->m)) {
 		return false;
 	}
 	space_find_devs(s);

@@ -62,6 +62,7 @@ cli_tests = \
 	%D%/search/calibrate.sh \
 	%D%/search/cells.sh \
 	%D%/search/first.sh \
+	%D%/search/pinned.sh \
 	%D%/search/placed.sh \
 	%D%/search/report.sh \
 	%D%/search/sweep.sh \
