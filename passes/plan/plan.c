@@ -306,7 +306,7 @@ fill_open(const struct plan_reading *r)
 		: def && def->min_chunks ? def->min_chunks : 1;
 
 	if (r->said[PLAN_KEY_PP].items.n) {
-		if (n % p->pp == 0 && !p->interleave) {
+		if (n > 0 && n % p->pp == 0 && !p->interleave) {
 			p->interleave = n / p->pp;
 		}
 	} else if (n > 0 && n % chunks == 0) {

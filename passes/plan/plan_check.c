@@ -377,9 +377,10 @@ settle_stages(struct plan_reading *r)
 			    "legal", (long long)p->pp,
 			    (long long)p->interleave, p->nstages,
 			    (long long)p->nlayers, (long long)
-			    (p->nlayers < p->interleave ? 1 : p->interleave),
+			    (p->nlayers < 2 * p->interleave ? 1
+			     : p->interleave),
 			    (long long)(p->nlayers < 1 ? 1 : p->nlayers <
-			    p->interleave ? p->nlayers
+			    2 * p->interleave ? p->nlayers
 			    : p->nlayers / p->interleave));
 	}
 	plan_spread(p->nlayers, p->nstages, p->layers);

@@ -162,34 +162,29 @@ struct legal {
 	VEC(int64_t) at;
 };
 
+/* The divisors of n that are at most so large. */
 static void
-fill(struct space *s, struct legal *d, bool pinned, int64_t pin,
-     int64_t most)
-{
-	int64_t n = target_devices(s->target), i;
-
-	memset(d, 0, sizeof *d);
-	for (i = 1; i <= n && !pinned; i++) {
-		if (n % i == 0 && i <= most) {
-			VEC_PUSH(&s->keep, &d->at, i);
-		}
-	}
-	if (pinned) {
-		VEC_PUSH(&s->keep, &d->at, pin);
-	}
-}
-
-/* Of a pipeline of so many stages: those that divide their number. */
-static void
-fill_pipeline(struct space *s, struct legal *d, int64_t nstages)
+fill_divisors(struct space *s, struct legal *d, int64_t n, int64_t most)
 {
 	int64_t i;
 
 	memset(d, 0, sizeof *d);
-	for (i = 1; i <= nstages; i++) {
-		if (nstages % i == 0) {
+	for (i = 1; i <= n && i <= most; i++) {
+		if (n % i == 0) {
 			VEC_PUSH(&s->keep, &d->at, i);
 		}
+	}
+}
+
+static void
+fill(struct space *s, struct legal *d, bool pinned, int64_t pin,
+     int64_t most)
+{
+	if (pinned) {
+		memset(d, 0, sizeof *d);
+		VEC_PUSH(&s->keep, &d->at, pin);
+	} else {
+		fill_divisors(s, d, target_devices(s->target), most);
 	}
 }
 
@@ -285,7 +280,7 @@ find_degrees(struct space *s)
 	fill(s, &d[PLAN_CP], s->pinned[SPACE_PIN_CP], b->cp, context_limit(s));
 	fill(s, &d[PLAN_EP], s->pinned[SPACE_PIN_EP], b->ep, s->experts);
 	if (s->pinned[SPACE_PIN_STAGES] && !s->pinned[SPACE_PIN_PP]) {
-		fill_pipeline(s, &d[PLAN_PP], b->nstages);
+		fill_divisors(s, &d[PLAN_PP], b->nstages, b->nstages);
 	} else {
 		fill(s, &d[PLAN_PP], s->pinned[SPACE_PIN_PP], b->pp,
 		     s->nlayers > 1 ? s->nlayers : 1);

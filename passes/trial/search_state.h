@@ -45,7 +45,7 @@ struct search_close {
 	struct plan plan;
 	double us;		/* its step, or its bound */
 	double least_us;	/* what that may be then, as a guess */
-	bool widened;		/* it has them: more would gain nothing */
+	bool widened;		/* it has them, or there is no time for more */
 };
 
 struct search_ahead;
@@ -67,8 +67,8 @@ struct search {
 	VEC(struct search_unfit) unfit;
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
-	/* plans that recompute, and may be the best with more ways to do so;
-	 * in no order */
+	/* plans that recompute, and may be the best with more ways to do so,
+	 * and at the end the best; in no order */
 	VEC(struct search_close) close;
 	struct pass_ahead made;		/* programs of the best settled plan */
 	double open_us;		/* least bound of plans not looked at */

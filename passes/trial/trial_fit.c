@@ -20,7 +20,7 @@ moving_capacity(const struct trial *x, uint32_t rank)
 	return space_capacity(&x->s->space, x->dev[rank]) - x->fixed[rank];
 }
 
-/* Turns to a rank, and to what it has for its stages. */
+/* Turns to a rank, and to the memory that it has. */
 static void
 set_rank(struct trial_rank *f, uint32_t rank)
 {

@@ -49,6 +49,8 @@ refused '--pin:1:15: error: `interleave` is 2, and 1f1b runs 1 stage' \
 	--target h100x8 --pin schedule=1f1b,interleave=2 "$model"
 refused '--pin:1:1: error: pp * interleave = 2 * 5 makes 10 stages' \
 	--target h100x8 --pin interleave=5 "$model"
+refused 'with interleave = 1, `pp` from 1 to 4 is legal' \
+	--target h100x8 --pin interleave=4 "$model"
 refused '--pin:1:1: error: schedule interleaved: found 16384 stages' \
 	--target h100x8 --pin interleave=16384 "$model"
 refused '--pin:1:1: error: `pp` is 5000, and 1 to 4096 is legal' \
